@@ -1,0 +1,63 @@
+"""What every loss does with its batch: check it at the edge, reduce the losses of the samples."""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+def require_reduction(reduction: str) -> None:
+    """Refuse an unknown reduction."""
+    if reduction not in get_args(Reduction):
+        raise ValueError(f"unknown reduction {reduction!r}; choose from {', '.join(get_args(Reduction))}.")
+
+
+def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
+    """Reduce per-sample losses (N,). The mean over an empty batch is 0, not NaN, and keeps its graph."""
+    if reduction == "none":
+        return losses
+    total = losses.sum()
+    return total if reduction == "sum" else total / max(len(losses), 1)
+
+
+def require_shapes(scores: Tensor, labels: Tensor, width: int | None, name: str) -> None:
+    """Refuse scores that are not (N, width) and labels that are not whole numbers (N,). Costs no synchronisation."""
+    if scores.dim() != 2 or width not in (None, scores.shape[1]):
+        raise ValueError(f"{name} must have shape (N, {width or 'p'}); got {tuple(scores.shape)}.")
+    if not scores.is_floating_point():
+        raise ValueError(f"{name} must be of a floating type; got {scores.dtype}.")
+    if labels.shape != scores.shape[:1]:
+        raise ValueError(f"labels must have shape ({len(scores)},), one per row of {name}; got {tuple(labels.shape)}.")
+    if labels.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"labels must be int64 or int32; got {labels.dtype}.")
+
+
+def require_label_range(labels: Tensor, num_classes: int) -> None:
+    """Refuse labels outside [0, num_classes). Reads values: a synchronisation where they are on a device."""
+    if len(labels) == 0:
+        return
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= num_classes:
+        raise ValueError(
+            f"labels must lie in [0, {num_classes - 1}]; got {low if low < 0 else high}. "
+            "Labels start at 0; was num_classes counted from the training split?"
+        )
+
+
+def require_unit_length(embeddings: Tensor) -> None:
+    """Refuse embeddings (N, p) that are not finite unit vectors, with the tolerance of their type."""
+    lengths = torch.linalg.vector_norm(embeddings.detach().float(), dim=1)
+    tolerance = 1e-3 if embeddings.dtype.itemsize >= 4 else 3e-2
+    wrong = ~((lengths - 1).abs() <= tolerance)
+    if wrong.any():
+        raise ValueError(
+            f"embeddings must have length 1; {int(wrong.sum())} of {len(lengths)} have not, the first has "
+            f"{lengths[wrong][0].item():.4g}. Apply torch.nn.functional.normalize(embeddings, dim=1) before the loss."
+        )
+
+
+def can_read_values(tensor: Tensor) -> bool:
+    """Tell whether looking at values is free: on the CPU, outside of torch.compile."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()

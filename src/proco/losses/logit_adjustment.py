@@ -1,0 +1,45 @@
+"""Logit adjustment (Menon et al., ICLR 2021), the paper's eq. 1: cross-entropy with the class priors as margins."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from proco.losses.batch import Reduction, can_read_values, reduce, require_label_range, require_reduction, require_shapes
+from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
+
+
+class LogitAdjustedLoss(nn.Module):
+    """-log softmax(logits + tau log pi)_y, with pi the class frequencies of the training set.
+
+    tau = 1 is balanced softmax, tau = 0 plain cross-entropy. Predict with the logits as they are: the model has learnt to do without
+    the prior.
+
+    logits: (N, K), labels: (N,) in [0, K); returns a scalar, or (N,) with reduction="none".
+
+    >>> criterion = LogitAdjustedLoss(class_counts=[90, 10])
+    >>> criterion(torch.zeros(2, 2), torch.tensor([0, 1]))  # H(uniform labels, prior) = -(log 0.9 + log 0.1) / 2
+    tensor(1.2040)
+    """
+
+    class_counts: Tensor
+
+    def __init__(self, class_counts: ClassCounts, *, tau: float = 1.0, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        require_reduction(reduction)
+        self.register_buffer("class_counts", as_class_counts(class_counts))
+        self.tau = tau
+        self.reduction: Reduction = reduction
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        require_shapes(logits, labels, len(self.class_counts), "logits")
+        if can_read_values(labels):
+            require_label_range(labels, len(self.class_counts))
+        # The prior of a rare class and a large logit do not fit one half-precision number.
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        adjusted = logits.to(dtype) + self.tau * log_prior(self.class_counts, dtype)
+        return reduce(cross_entropy(adjusted, labels.long(), reduction="none"), self.reduction)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"num_classes={len(self.class_counts)}, tau={self.tau}, reduction={self.reduction!r}"

@@ -1,0 +1,79 @@
+"""Supervised contrastive learning (Khosla et al., NeurIPS 2020), the paper's eqs. 2 and 3."""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from proco.losses.batch import Reduction, reduce, require_reduction, require_shapes
+
+ContrastForm = Literal["in", "out"]
+
+
+def require_form(form: str) -> None:
+    """Refuse an unknown form of the contrastive loss."""
+    if form not in get_args(ContrastForm):
+        raise ValueError(f"unknown form {form!r}; choose from {', '.join(get_args(ContrastForm))}.")
+
+
+class SupConLoss(nn.Module):
+    """Pull each embedding towards the others of its class and away from the rest.
+
+    "out": mean over positives of -log(e^(z.z_p/tau) / sum_a e^(z.z_a/tau)); "in": -log of the mean over positives of the same ratio. By
+    Jensen's inequality "in" <= "out". The sums go over the batch without the anchor itself, or over `contrast` where it is given.
+    An anchor without a positive has loss 0 and does not count in the mean.
+
+    embeddings: (N, p) unit vectors, several views of an image stacked along N; labels: (N,).
+
+    >>> embeddings = torch.nn.functional.normalize(torch.tensor([[1.0, 0.1], [1.0, -0.1], [0.0, 1.0]]), dim=1)
+    >>> SupConLoss(temperature=1.0)(embeddings, torch.tensor([0, 0, 1]))
+    tensor(0.3727)
+    """
+
+    def __init__(self, temperature: float = 0.1, *, form: ContrastForm = "out", reduction: Reduction = "mean") -> None:
+        super().__init__()
+        require_form(form)
+        require_reduction(reduction)
+        if not temperature > 0:
+            raise ValueError(f"temperature must be positive; got {temperature}.")
+        self.temperature = temperature
+        self.form: ContrastForm = form
+        self.reduction: Reduction = reduction
+
+    def forward(
+        self, embeddings: Tensor, labels: Tensor, contrast: Tensor | None = None, contrast_labels: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch, against itself or against contrast (M, p) with contrast_labels (M,)."""
+        require_shapes(embeddings, labels, None, "embeddings")
+        against_itself = contrast is None
+        if contrast is None or contrast_labels is None:
+            if contrast is not contrast_labels:
+                raise ValueError("contrast and contrast_labels go together; only one was given.")
+            contrast, contrast_labels = embeddings, labels
+        require_shapes(contrast, contrast_labels, embeddings.shape[1], "contrast")
+
+        with torch.autocast(embeddings.device.type, enabled=False):
+            dtype = torch.promote_types(embeddings.dtype, torch.float32)
+            similarity = embeddings.to(dtype) @ contrast.to(dtype).T / self.temperature
+            positive = labels[:, None] == contrast_labels
+            if against_itself:
+                itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+                positive = positive & ~itself
+                similarity = similarity.masked_fill(itself, -torch.inf)
+            num_positives = positive.sum(dim=1)
+            has_positive = num_positives > 0
+            log_total = similarity.logsumexp(dim=1)
+            if self.form == "out":
+                attraction = similarity.masked_fill(~positive, 0).sum(dim=1) / num_positives.clamp_min(1)
+            else:
+                # One finite entry keeps the gradient of an anchor without positives at 0 instead of NaN.
+                attractors = similarity.masked_fill(~positive & has_positive[:, None], -torch.inf)
+                attraction = attractors.logsumexp(dim=1) - num_positives.clamp_min(1).log()
+            losses = torch.where(has_positive, log_total - attraction, 0.0)
+        if self.reduction == "mean":
+            return losses.sum() / has_positive.sum().clamp_min(1)
+        return reduce(losses, self.reduction)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"temperature={self.temperature}, form={self.form!r}, reduction={self.reduction!r}"

@@ -1,0 +1,91 @@
+"""Running first moments of the embeddings of each class: all that a von Mises-Fisher estimate needs."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from proco.distributed import all_reduce_sum, world_size
+
+
+class ClassMoments(nn.Module):
+    """Per-class sums and counts of embeddings, over two windows, equal on every rank.
+
+    The *running* window holds this epoch so far. The *estimation* window, from which distributions are estimated, holds the
+    previous epoch and this epoch so far (in the first epoch, this one alone). `start_epoch` turns the former into the latter,
+    which is how the official code averages (the paper's text: the previous epoch only).
+
+    Sums and counts are kept instead of means, so the order of the updates and their split into batches do not
+    matter. A class that was never seen has count 0, mean 0 and mean length 0: the uniform distribution.
+
+    Shapes: K classes, p dimensions; sums (K, p), counts (K,).
+    """
+
+    sums: Tensor
+    counts: Tensor
+    running_sums: Tensor
+    running_counts: Tensor
+
+    def __init__(self, num_classes: int, dim: int) -> None:
+        super().__init__()
+        if num_classes < 1 or dim < 1:
+            raise ValueError(f"num_classes and dim must be at least 1; got {num_classes} and {dim}.")
+        for name in ("sums", "running_sums"):
+            self.register_buffer(name, torch.zeros(num_classes, dim))
+        for name in ("counts", "running_counts"):
+            self.register_buffer(name, torch.zeros(num_classes, dtype=torch.int64))
+
+    @torch.no_grad()
+    def update(self, embeddings: Tensor, labels: Tensor) -> None:
+        """Take in a batch: embeddings (N, p) of any floating type, labels (N,) in [0, K)."""
+        embeddings = embeddings.detach().to(self.sums.dtype)
+        if world_size() == 1:
+            for sums, counts in self._windows():
+                sums.index_add_(0, labels, embeddings)
+                counts.index_add_(0, labels, torch.ones_like(labels, dtype=counts.dtype))
+            return
+        # One message of K (p + 1) numbers, whatever the number of samples on each rank.
+        batch = embeddings.new_zeros(len(self.counts), embeddings.shape[1] + 1)
+        batch.index_add_(0, labels, torch.cat([embeddings, embeddings.new_ones(len(embeddings), 1)], dim=1))
+        all_reduce_sum(batch)
+        for sums, counts in self._windows():
+            sums += batch[:, :-1]
+            counts += batch[:, -1].to(counts.dtype)
+
+    @torch.no_grad()
+    def start_epoch(self) -> None:
+        """Begin an epoch: estimate from what the running window holds, and empty that window."""
+        self.sums.copy_(self.running_sums)
+        self.counts.copy_(self.running_counts)
+        self.running_sums.zero_()
+        self.running_counts.zero_()
+
+    def mean(self) -> Tensor:
+        """Return the mean embedding of each class, (K, p)."""
+        return self.sums / self.counts.clamp_min(1).unsqueeze(1)
+
+    def mean_direction(self) -> Tensor:
+        """Return the unit mean direction of each class, (K, p); zero for a class that has none."""
+        return nn.functional.normalize(self.sums, dim=1)
+
+    def mean_length(self) -> Tensor:
+        """Return the length of each class's mean embedding, (K,), in [0, 1] up to rounding."""
+        return torch.linalg.vector_norm(self.sums, dim=1) / self.counts.clamp_min(1)
+
+    def extra_repr(self) -> str:
+        """Return the sizes."""
+        return f"num_classes={self.sums.shape[0]}, dim={self.sums.shape[1]}"
+
+    def _windows(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        return (self.sums, self.counts), (self.running_sums, self.running_counts)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        # model.half() must not reach the sums: bfloat16 stops counting at 256.
+        def keep_precision(tensor: Tensor) -> Tensor:
+            target: Tensor = fn(tensor.new_empty(0))
+            too_coarse = target.is_floating_point() and target.dtype.itemsize < 4
+            moved: Tensor = tensor.to(target.device) if too_coarse else fn(tensor)
+            return moved
+
+        return super()._apply(keep_precision, recurse)  # type: ignore[no-untyped-call, no-any-return]

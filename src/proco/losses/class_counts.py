@@ -1,12 +1,13 @@
 """Class counts and the priors they stand for: the one thing every long-tailed loss asks for."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-ClassCounts = Sequence[int] | Sequence[float] | NDArray[object] | Tensor
+ClassCounts = Sequence[int] | Sequence[float] | NDArray[Any] | Tensor
 
 
 def as_class_counts(class_counts: ClassCounts) -> Tensor:
@@ -22,10 +23,7 @@ def as_class_counts(class_counts: ClassCounts) -> Tensor:
         )
     if counts.is_complex() or counts.dtype == torch.bool:
         raise ValueError(f"class_counts must be numbers; got {counts.dtype}.")
-    if counts.is_floating_point():
-        counts = counts.float()
-    else:
-        counts = counts.long()
+    counts = counts.float() if counts.is_floating_point() else counts.long()
     wrong = ~(torch.isfinite(counts) & (counts > 0))
     if wrong.any():
         first = int(wrong.nonzero()[0])
@@ -37,7 +35,7 @@ def as_class_counts(class_counts: ClassCounts) -> Tensor:
     return counts
 
 
-def class_counts_from_labels(labels: Sequence[int] | NDArray[object] | Tensor, num_classes: int | None = None) -> Tensor:
+def class_counts_from_labels(labels: Sequence[int] | NDArray[Any] | Tensor, num_classes: int | None = None) -> Tensor:
     """Count how often each label occurs, (K,). num_classes: K, by default the largest label + 1.
 
     >>> class_counts_from_labels([0, 0, 2, 0, 2, 1])

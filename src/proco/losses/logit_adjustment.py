@@ -4,15 +4,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from proco.losses.batch import Reduction, can_read_values, reduce, require_label_range, require_reduction, require_shapes
+from proco.losses.batch import (
+    Reduction,
+    can_read_values,
+    reduce,
+    require_label_range,
+    require_reduction,
+    require_shapes,
+)
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 
 
 class LogitAdjustedLoss(nn.Module):
     """-log softmax(logits + tau log pi)_y, with pi the class frequencies of the training set.
 
-    tau = 1 is balanced softmax, tau = 0 plain cross-entropy. Predict with the logits as they are: the model has learnt to do without
-    the prior.
+    tau = 1 is balanced softmax, tau = 0 plain cross-entropy. Predict with the logits as they are: the model has learnt
+    to do without the prior.
 
     logits: (N, K), labels: (N,) in [0, K); returns a scalar, or (N,) with reduction="none".
 

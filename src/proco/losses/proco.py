@@ -1,7 +1,7 @@
 """The ProCo loss: supervised contrast against infinitely many samples of every class, in closed form.
 
-Notation: N samples z_i, K classes, p dimensions; pi_j, mu_j, kappa_j are class j's prior, mean direction and concentration;
-M_ij = E exp(z_i.Z_j/tau), Z_j ~ vMF(mu_j, kappa_j), the moment-generating function at z_i/tau.
+Notation: N samples z_i, K classes, p dimensions; pi_j, mu_j, kappa_j are class j's prior, mean direction and
+concentration; M_ij = E exp(z_i.Z_j/tau), Z_j ~ vMF(mu_j, kappa_j), the moment-generating function at z_i/tau.
 
     L_in  = -log(pi_y M_iy)       + log sum_j pi_j M_ij          (eq. 13)
     L_out = -z_i.A_p(kappa_y) mu_y/tau + log sum_j pi_j M_ij     (eq. 12)
@@ -25,7 +25,7 @@ from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.losses.supcon import ContrastForm, require_form
 from proco.sphere.bessel import bessel_ratio
 from proco.sphere.concentration import ConcentrationMethod, concentration_from_mean_length
-from proco.sphere.moment_generating import log_mgf, log_mgf_slope, log_mgf_value
+from proco.sphere.moment_generating import log_mgf, log_mgf_and_slope
 from proco.sphere.moments import ClassMoments
 
 # An (N, chunk) matrix of this many entries is 32 MiB in float32; a handful of them are alive at once.
@@ -35,16 +35,19 @@ _CHUNK_ENTRIES = 2**23
 class ProCoLoss(nn.Module):
     """Probabilistic contrastive loss (Du et al., T-PAMI 2024) with class distributions estimated on the fly.
 
-    In training mode each call first takes the batch into the class statistics, then scores it; in evaluation mode it only scores.
-    Call it once per view, as the official code does, and `start_epoch` at the beginning of each epoch. It has no parameters;
-    its state is in buffers, so save and load it with the model. Over several ranks the statistics are summed, no wrapper needed.
+    In training mode each call first takes the batch into the class statistics, then scores it; in evaluation mode it
+    only scores. Call it once per view, as the official code does, and `start_epoch` at the beginning of each epoch.
+    It has no parameters; its state is in buffers, so save and load it with the model. Over several ranks the
+    statistics are summed, no wrapper needed.
 
     class_counts: training samples of each class, all positive; see `class_counts_from_labels`.
     dim: length p of the embeddings, at least 2.
     form: "in", the paper's choice, or "out".
-    concentration: formula for kappa; "official" (default, as in the official code), "sra" (as in the paper) or "exact".
+    concentration: formula for kappa; "official" (default, as in the official code), "sra" (as in the paper) or
+    "exact".
     chunk_size: classes handled at once; by default as many as fit 2^23 scores, so memory does not grow with K.
-    validate: also check what costs a synchronisation: unit length, and the range of labels on a GPU. Not under torch.compile.
+    validate: also check what costs a synchronisation: unit length, and the range of labels on a GPU. Not under
+    torch.compile.
 
     >>> criterion = ProCoLoss(class_counts=[500, 50, 5], dim=16)
     >>> embeddings = torch.nn.functional.normalize(torch.randn(8, 16, requires_grad=True), dim=1)
@@ -172,75 +175,92 @@ class _Mixture(NamedTuple):
     order: float
     temperature: float
 
-    def chunks(self, size: int) -> "list[tuple[int, _Mixture]]":
-        if size >= len(self.sums):
-            return [(0, self)]
+    def chunks(self, size: int) -> "list[_Chunk]":
         starts = range(0, len(self.sums), size)
-        return [(start, _Mixture(*(part[start : start + size] for part in self[:4]), *self[4:])) for start in starts]
+        return [_Chunk(start, self if len(starts) == 1 else self._part(start, start + size)) for start in starts]
 
-    def cosine(self, embeddings: Tensor) -> Tensor:
-        """mu.z, (N, K)."""
-        return (embeddings @ self.sums.T) * self.inverse_length
+    def _part(self, start: int, stop: int) -> "_Mixture":
+        return self._replace(
+            sums=self.sums[start:stop],
+            inverse_length=self.inverse_length[start:stop],
+            concentration=self.concentration[start:stop],
+            log_prior=self.log_prior[start:stop],
+        )
 
-    def log_weight(self, cosine: Tensor) -> Tensor:
-        """log(pi M), (N, K)."""
-        return log_mgf_value(self.concentration, cosine, 1 / self.temperature, self.order) + self.log_prior
 
-    def pull(self, cosine: Tensor) -> Tensor:
-        """d log M / d cosine, (N, K)."""
-        return log_mgf_slope(self.concentration, cosine, 1 / self.temperature, self.order)
+class _Chunk(NamedTuple):
+    """Classes start, start + 1, ... of a mixture."""
+
+    start: int
+    mixture: _Mixture
+
+    def score(self, embeddings: Tensor) -> "_Scores":
+        mixture = self.mixture
+        cosine = (embeddings @ mixture.sums.T) * mixture.inverse_length
+        log_moment, pull = log_mgf_and_slope(mixture.concentration, cosine, 1 / mixture.temperature, mixture.order)
+        return _Scores(cosine, log_moment + mixture.log_prior, pull)
+
+    def is_label(self, labels: Tensor) -> Tensor:
+        classes = torch.arange(self.start, self.start + len(self.mixture.sums), device=labels.device)
+        return labels[:, None] == classes
 
     def mean_pull(self) -> Tensor:
-        """A_p(kappa)/tau, (K,): the same for L_out's attraction z.E[Z]/tau."""
-        return bessel_ratio(self.order, self.concentration) / self.temperature
+        """A_p(kappa)/tau, (K,): the attraction of L_out is this times the cosine, z.E[Z]/tau."""
+        return bessel_ratio(self.mixture.order, self.mixture.concentration) / self.mixture.temperature
+
+
+class _Scores(NamedTuple):
+    """What a chunk says of the samples, (N, K) each."""
+
+    cosine: Tensor  # mu.z
+    log_weight: Tensor  # log(pi M)
+    pull: Tensor  # d log M/d cosine
 
 
 class _Contrast(torch.autograd.Function):
     """Losses of the samples, with their gradients formed in the forward pass.
 
-    The gradient is sum_j (softmax_ij - [j = y]) pull_ij mu_j, two products of the size of the scores. Forming it at once
-    means that nothing of size (N, K) or (K, p) is kept for backward, and that statistics may move on before it.
+    The gradient is sum_j share_ij pull_ij mu_j - own_i mu_y, share the softmax of the log weights: one more product
+    of the size of the scores. Forming it at once means that nothing of size (N, K) or (K, p) is kept for backward, that
+    no score is computed twice, and that the statistics may move on before backward.
     """
 
     @staticmethod
     def forward(ctx: Any, embeddings: Tensor, labels: Tensor, *arguments: Any) -> Tensor:
         *fields, form, chunk_size = arguments
-        chunks = _Mixture(*fields).chunks(chunk_size)
-        cosine = None
-        log_total = target = None
-        for start, part in chunks:
-            cosine = part.cosine(embeddings)
-            log_weight = part.log_weight(cosine)
-            of_label = _is_label(labels, start, cosine)
-            attraction = log_weight if form == "in" else part.mean_pull() * cosine
-            attraction = torch.where(of_label, attraction, 0.0).sum(dim=1)
-            part_total = log_weight.logsumexp(dim=1)
-            log_total = part_total if log_total is None else torch.logaddexp(log_total, part_total)
-            target = attraction if target is None else target + attraction
-        assert log_total is not None and target is not None
-        if ctx.needs_input_grad[0]:
-            gradient = None
-            for start, part in chunks:
-                # One chunk: its cosines are still here. Several: computing them again is cheaper than keeping them.
-                if cosine is None or len(chunks) > 1:
-                    cosine = part.cosine(embeddings)
-                pull = part.pull(cosine)
-                share = torch.exp(part.log_weight(cosine) - log_total[:, None])
-                of_label = _is_label(labels, start, cosine)
-                own = pull if form == "in" else part.mean_pull()
-                force = (share * pull - torch.where(of_label, own, 0.0)) * part.inverse_length
-                step = force @ part.sums
-                gradient = step if gradient is None else gradient + step
-            ctx.save_for_backward(gradient)
+        mixture = _Mixture(*fields)
+        chunks = mixture.chunks(chunk_size)
+        log_total = embeddings.new_full((len(embeddings),), -torch.inf)
+        target, own_pull = torch.zeros_like(log_total), torch.zeros_like(log_total)
+        gradient = torch.zeros_like(embeddings)
+        for chunk in chunks:
+            scores = chunk.score(embeddings)
+            attraction, own = (
+                (scores.log_weight, scores.pull)
+                if form == "in"
+                else (chunk.mean_pull() * scores.cosine, chunk.mean_pull().expand_as(scores.cosine))
+            )
+            is_label = chunk.is_label(labels)
+            target = target + torch.where(is_label, attraction, 0.0).sum(dim=1)
+            before, log_total = log_total, torch.logaddexp(log_total, scores.log_weight.logsumexp(dim=1))
+            if not ctx.needs_input_grad[0]:
+                continue
+            force = torch.exp(scores.log_weight - log_total[:, None]) * scores.pull
+            own = torch.where(is_label, own, 0.0)
+            if len(chunks) == 1:
+                force = force - own  # before the product, where the two cancel exactly however it is rounded
+            else:
+                own_pull = own_pull + own.sum(dim=1)
+            # Shares of earlier chunks were taken of a smaller total.
+            gradient = gradient * torch.exp(before - log_total)[:, None]
+            gradient = gradient + (force * chunk.mixture.inverse_length) @ chunk.mixture.sums
+        if len(chunks) > 1:
+            gradient = gradient - (own_pull * mixture.inverse_length[labels])[:, None] * mixture.sums[labels]
+        ctx.save_for_backward(gradient)
         return log_total - target
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = ctx.saved_tensors
         return (grad[:, None] * gradient, *(None,) * (len(ctx.needs_input_grad) - 1))
-
-
-def _is_label(labels: Tensor, start: int, scores: Tensor) -> Tensor:
-    classes = torch.arange(start, start + scores.shape[1], device=labels.device)
-    return labels[:, None] == classes

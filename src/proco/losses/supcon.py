@@ -19,15 +19,15 @@ def require_form(form: str) -> None:
 class SupConLoss(nn.Module):
     """Pull each embedding towards the others of its class and away from the rest.
 
-    "out": mean over positives of -log(e^(z.z_p/tau) / sum_a e^(z.z_a/tau)); "in": -log of the mean over positives of the same ratio. By
-    Jensen's inequality "in" <= "out". The sums go over the batch without the anchor itself, or over `contrast` where it is given.
-    An anchor without a positive has loss 0 and does not count in the mean.
+    "out": mean over positives of -log(e^(z.z_p/tau) / sum_a e^(z.z_a/tau)); "in": -log of the mean over positives of
+    the same ratio. By Jensen's inequality "in" <= "out". The sums go over the batch without the anchor itself, or
+    over `contrast` where it is given. An anchor without a positive has loss 0 and does not count in the mean.
 
     embeddings: (N, p) unit vectors, several views of an image stacked along N; labels: (N,).
 
     >>> embeddings = torch.nn.functional.normalize(torch.tensor([[1.0, 0.1], [1.0, -0.1], [0.0, 1.0]]), dim=1)
     >>> SupConLoss(temperature=1.0)(embeddings, torch.tensor([0, 0, 1]))
-    tensor(0.3727)
+    tensor(0.3196)
     """
 
     def __init__(self, temperature: float = 0.1, *, form: ContrastForm = "out", reduction: Reduction = "mean") -> None:

@@ -1,15 +1,14 @@
 """Logarithms and ratios of the modified Bessel function I_nu(x) of any real order nu >= 0, elementwise in torch.
 
 Orders from 15 on (spheres of 32 dimensions or more) need Debye's expansion alone: no loop, no branch on values, no
-synchronisation with the device. Below that the expansion serves where sqrt(nu^2 + x^2) is large; the rest climbs to an
-order above 15 and comes down by the recurrence of the ratios, which loses nothing in that direction.
+synchronisation with the device. Below that the expansion serves where sqrt(nu^2 + x^2) is large; the rest climbs to
+an order above 15 and comes down by the recurrence of the ratios, which loses nothing in that direction.
 
 Notation: s = sqrt(nu^2 + x^2), r = I_(nu+1)(x)/I_nu(x), rho = r/x (regular at x = 0).
 """
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -38,8 +37,8 @@ def log_ive(order: float, x: Tensor) -> Tensor:
 def bessel_ratio(order: float, x: Tensor) -> Tensor:
     """Return I_(order+1)(x) / I_order(x), which rises from 0 to 1.
 
-    With order = p/2 - 1 it is A_p(x), the mean length of a von Mises-Fisher vector of concentration x. The relative error
-    is below 1e-12 in float64 and 1e-6 in float32.
+    With order = p/2 - 1 it is A_p(x), the mean length of a von Mises-Fisher vector of concentration x. The relative
+    error is below 1e-12 in float64 and 1e-6 in float32.
     """
     return _apply("ratio", order, x)
 
@@ -61,7 +60,7 @@ def bessel_ratio_slope(order: float, x: Tensor) -> Tensor:
 
 def ratio_over_x(order: float, x: Tensor) -> Tensor:
     """Return `bessel_ratio` / x, which is smooth at x = 0: 1/(2 order + 2) there. Not differentiable by autograd."""
-    return _by_region(order, x, partial(_debye_ratio_over_x, order), lambda x, ladder: ladder[0])
+    return _by_region(order, x, lambda x, s: debye_ratio_over_x(order, s), lambda x, ladder: ladder[0])
 
 
 def ratio_ladder(order: float, x: Tensor) -> list[Tensor]:
@@ -71,7 +70,7 @@ def ratio_ladder(order: float, x: Tensor) -> list[Tensor]:
     """
     steps = num_ladder_steps(order)
     top = order + steps
-    ladder = [_debye_ratio_over_x(top, x, torch.hypot(x, _like(top, x)))]
+    ladder = [debye_ratio_over_x(top, torch.hypot(x, _like(top, x)))]
     for step in range(steps, 0, -1):
         ladder.append(1 / (2 * (order + step) + x * (x * ladder[-1])))
     return ladder[::-1]
@@ -86,7 +85,8 @@ def _like(value: float, x: Tensor) -> Tensor:
     return torch.full((), value, dtype=x.dtype, device=x.device)
 
 
-def _debye_ratio_over_x(order: float, x: Tensor, s: Tensor) -> Tensor:
+def debye_ratio_over_x(order: float, s: Tensor) -> Tensor:
+    """Return r/x by s = sqrt(order^2 + x^2), for orders from 15 on or large s."""
     return 1 / (s + order) + debye.correction(order, s, derivative=1)
 
 
@@ -111,7 +111,7 @@ def _by_region(
 
 
 def _near_log(order: float, x: Tensor, ladder: list[Tensor]) -> Tensor:
-    """log of I_nu(x) Gamma(nu + 1) (2/x)^nu: zero at x = 0 and relatively exact there."""
+    """Log of I_nu(x) Gamma(nu + 1) (2/x)^nu: zero at x = 0 and relatively exact there."""
     steps = len(ladder) - 1
     top = order + steps
     # log I_top, less its value at 0: the difference of Debye's form at s and at s = top, without cancellation.
@@ -221,16 +221,16 @@ def _ratio_curvature(order: float, x: Tensor) -> Tensor:
 
 
 def _log_width(order: float, s: Tensor) -> Tensor:
-    return debye.correction(order, s) - 0.5 * torch.log(2 * math.pi * s)
+    return debye.correction(order, s) - 0.5 * (torch.log(s) + math.log(2 * math.pi))
 
 
 def _log_half_power(order: float, x: Tensor) -> Tensor | float:
-    """log of (x/2)^nu / Gamma(nu + 1)."""
+    """Log of (x/2)^nu / Gamma(nu + 1)."""
     return order * torch.log(x / 2) - math.lgamma(order + 1) if order else 0.0
 
 
 def _growth(order: float, x: Tensor, s: Tensor) -> Tensor:
-    """s - nu log((nu + s)/x), exact to rounding also near its zero, where two terms of size nu cancel."""
+    """S - nu log((nu + s)/x), exact to rounding also near its zero, where two terms of size nu cancel."""
     if order == 0:
         return x
     root_high, root_low = _scaled_root(order, x.dtype)
@@ -314,7 +314,7 @@ class _Elementwise(torch.autograd.Function):
         ctx.save_for_backward(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (x,) = ctx.saved_tensors
         return grad * _slope(ctx.name, ctx.order, x), None, None
 

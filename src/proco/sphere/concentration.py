@@ -17,16 +17,18 @@ def concentration_from_mean_length(
 ) -> Tensor:
     """Return kappa for vectors on the unit sphere of R^dim whose mean has length R, elementwise.
 
-    "sra": R (p - R^2)/(1 - R^2), the paper's formula; "official": p R/(1 - R^2), the official code's, which is also an upper bound
-    of the solution; "exact": the maximum-likelihood solution of A_p(kappa) = R to machine precision, differentiable
-    by the implicit function theorem. Domain: R in [0, 1]; R = 0 gives 0, and R so close to 1 (or above it by rounding) that
-    kappa would pass max_concentration gives max_concentration.
+    "sra": R (p - R^2)/(1 - R^2), the paper's formula; "official": p R/(1 - R^2), the official code's, which is also
+    an upper bound of the solution; "exact": the maximum-likelihood solution of A_p(kappa) = R to machine precision,
+    differentiable by the implicit function theorem. Domain: R in [0, 1]; R = 0 gives 0, and R so close to 1 (or
+    above it by rounding) that kappa would pass max_concentration gives max_concentration.
 
     >>> concentration_from_mean_length(torch.tensor([0.0, 0.9, 1.0]), dim=128)
-    tensor([0.0000e+00, 6.0248e+02, 1.0000e+05])
+    tensor([     0.0000,    602.4788, 100000.0000])
     """
     if method not in get_args(ConcentrationMethod):
-        raise ValueError(f"unknown concentration method {method!r}; choose from {', '.join(get_args(ConcentrationMethod))}.")
+        raise ValueError(
+            f"unknown concentration method {method!r}; choose from {', '.join(get_args(ConcentrationMethod))}."
+        )
     if dim < 2:
         raise ValueError(f"dim must be at least 2; got {dim}.")
     if not max_concentration > 0:
@@ -42,8 +44,9 @@ def concentration_from_mean_length(
 def _newton(kappa: Tensor, mean_length: Tensor, dim: int, max_concentration: float) -> Tensor:
     """Solve A_p(kappa) = R from a start within a few per cent of the root.
 
-    A_p is concave, so a step from the left never passes the root and one from the right lands left of it; the brackets
-    (p - 1) R/(1 - R^2) <= kappa <= p R/(1 - R^2), from the bounds of Amos (1974), keep the first step in range.
+    A_p is concave, so a step from the left never passes the root and one from the right lands left of it; the
+    brackets (p - 1) R/(1 - R^2) <= kappa <= p R/(1 - R^2), from the bounds of Amos (1974), keep the first step in
+    range.
     """
     order = dim / 2 - 1
     with torch.no_grad():
@@ -53,7 +56,9 @@ def _newton(kappa: Tensor, mean_length: Tensor, dim: int, max_concentration: flo
             step = (bessel_ratio(order, kappa) - mean_length) / bessel_ratio_slope(order, kappa)
             kappa = (kappa - step).clamp(lower, upper)
         slope = bessel_ratio_slope(order, kappa)
-        capped = (upper >= max_concentration) & (bessel_ratio(order, torch.full_like(kappa, max_concentration)) <= mean_length)
+        capped = (upper >= max_concentration) & (
+            bessel_ratio(order, torch.full_like(kappa, max_concentration)) <= mean_length
+        )
         residual = mean_length - bessel_ratio(order, kappa)
     # Adds nothing to the value but rounding; its derivative in R is 1/A_p'(kappa).
     implicit = kappa + (residual + (mean_length - mean_length.detach())) / slope

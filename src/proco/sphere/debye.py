@@ -6,7 +6,7 @@ v = nu^2/s^2, and comparing powers of 1/s gives a recurrence for the polynomials
     log I_nu(x) = s - nu log((nu + s)/x) - log(2 pi s)/2 + sum_k s^-k P_k(v),          (DLMF 10.41.3, in logarithms)
 
 whose error depends on s alone: it is as good for order 0 at large x as for order 10^5 at x = 0. No term has a
-singularity at x = 0, and no term grows with the order. Half the number of the DLMF's coefficients, and no outer logarithm.
+singularity at x = 0, and no term grows with the order.
 """
 
 from collections.abc import Sequence
@@ -96,10 +96,10 @@ def _horner(coefficients: Sequence[float], v: Any) -> Any:
 def _largest(k: int, polynomial: Polynomial) -> float:
     """Return the largest |nu^k s^-k P_k(v)| over v, up to the grid of t = sqrt(v)."""
     coefficients = [float(c) for c in reversed(polynomial)]
-    return max(abs(t**k * _horner(coefficients, t * t)) for t in (i / 32 for i in range(33)))
+    return max(abs(t**k * float(_horner(coefficients, t * t))) for t in (i / 32 for i in range(33)))
 
 
-def _tables() -> tuple[tuple[tuple[tuple[float, ...], ...], ...], ...]:
+def _tables() -> tuple[tuple[tuple[float, ...], ...], ...]:
     """For each derivative the rows of the sum over k of s^-k row_k(v), highest power of v first."""
     slopes = _slope_polynomials()
     seconds = tuple(_slope_of_odd(n + 1, g) for n, g in enumerate(slopes, start=1))
@@ -129,15 +129,14 @@ def num_terms(order: float, dtype: torch.dtype) -> int:
 _EXTRA_POWERS = (0, 1, 1, 3)
 
 
-def correction(order: float, s: Tensor, *, derivative: int = 0, terms: int | None = None) -> Tensor:
+def correction(order: float, s: Tensor, *, derivative: int = 0) -> Tensor:
     """Return the series part of the expansion, or of its derivatives in x, at s = sqrt(order^2 + x^2).
 
     derivative 0: sum_k s^-k P_k(v), without the -log(2 pi s)/2; 1 and 3: the factor x is left out, so that
     log I' = s/x + x correction(1), log I'' = -nu^2/(s x^2) + correction(2), log I''' = ... + x correction(3);
     all three hold the derivative of -log(2 pi s)/2.
     """
-    if terms is None:
-        terms = num_terms(order, s.dtype)
+    terms = num_terms(order, s.dtype)
     inverse = s.reciprocal()
     v = (order * inverse).square()
     total: Tensor | float = 0.0

@@ -28,12 +28,12 @@ class _Fit:
 class VonMisesFisherMixture:
     """Fit n_components von Mises-Fisher distributions to unit vectors, with the method names of scikit-learn.
 
-    Each of n_init restarts begins with centres that are far from each other (the seeding of k-means++ with the squared chord
-    as distance) and stops when the mean log-likelihood rises by less than tol; the best is kept. A component that loses its
-    vectors is put onto the one that the mixture explains worst.
+    Each of n_init restarts begins with centres that are far from each other (the seeding of k-means++ with the
+    squared chord as distance) and stops when the mean log-likelihood rises by less than tol; the best is kept. A
+    component that loses its vectors is put onto the one that the mixture explains worst.
 
-    After `fit`: weights_ (C,), means_ (C, p) unit mean directions, concentrations_ (C,), log_likelihood_ (mean per vector),
-    n_iter_, converged_. The same seed gives the same fit.
+    After `fit`: weights_ (C,), means_ (C, p) unit mean directions, concentrations_ (C,), log_likelihood_ (mean per
+    vector), n_iter_, converged_. The same seed gives the same fit.
 
     >>> vectors = VonMisesFisher(torch.eye(3), torch.tensor(50.0)).sample((100,)).flatten(0, 1)
     >>> mixture = VonMisesFisherMixture(n_components=3, seed=0).fit(vectors)
@@ -173,14 +173,14 @@ class VonMisesFisherMixture:
 
 
 def _joint_log_density(vectors: Tensor, fit: _Fit) -> Tensor:
-    """log of weight times density, (N, C)."""
+    """Log of weight times density, (N, C)."""
     cosine = vectors @ fit.components.loc.T
     kappa = fit.components.concentration
     return fit.weights.log() + kappa * (cosine - 1) - fit.components._scaled_log_normalizer()
 
 
 def _distant_vectors(vectors: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Choose vectors one by one, each with probability proportional to its squared chord to the nearest one chosen."""
+    """Choose vectors one by one, with a probability proportional to the squared chord to the nearest one so far."""
     first = torch.randint(len(vectors), (1,), generator=generator, device=vectors.device)
     chosen = [vectors[first[0]]]
     distance = 1 - vectors @ chosen[0]

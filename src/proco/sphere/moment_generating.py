@@ -1,8 +1,8 @@
 """The moment-generating function of the von Mises-Fisher distribution, in logarithms and without cancellation.
 
-E exp(t.Z) = C_p(|kappa mu + t|) / C_p(kappa) (the paper's eq. 14). Both logarithms have the size of kappa while their difference has
-the size of |t|; here only the difference is ever computed. Notation: order = p/2 - 1, u the direction of t,
-cosine = mu.u, d = |kappa mu + t|^2 - kappa^2.
+E exp(t.Z) = C_p(|kappa mu + t|) / C_p(kappa). Both logarithms have the size of kappa while their difference has the
+size of |t|; here only the difference is ever computed. Notation: order = p/2 - 1, u the direction of t, cosine =
+mu.u, d = |kappa mu + t|^2 - kappa^2.
 """
 
 from typing import Any
@@ -10,28 +10,42 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from proco.sphere.bessel import debye_log_difference, num_ladder_steps, ratio_ladder, ratio_over_x
+from proco.sphere.bessel import (
+    debye_log_difference,
+    debye_ratio_over_x,
+    num_ladder_steps,
+    ratio_ladder,
+    ratio_over_x,
+)
 
 
 def log_mgf(concentration: Tensor, cosine: Tensor, length: float, dim: int) -> Tensor:
     """Return log E exp(length u.Z) for Z ~ vMF(mu, concentration) on the unit sphere of R^dim, where mu.u = cosine.
 
-    concentration and cosine broadcast; both get gradients. Domain: concentration >= 0, |cosine| <= 1, any length, dim >= 2.
+    concentration and cosine broadcast; both get gradients. Domain: concentration >= 0, |cosine| <= 1, any length,
+    dim >= 2.
 
     >>> log_mgf(torch.tensor([100.0, 606.0]), torch.tensor(0.9), length=10.0, dim=128)
-    tensor([5.1006, 8.1250])
+    tensor([5.1006, 8.1257])
     """
     value: Tensor = _LogMgf.apply(concentration, cosine, length, dim / 2 - 1)  # type: ignore[no-untyped-call]
     return value
 
 
-def log_mgf_value(concentration: Tensor, cosine: Tensor, length: float, order: float) -> Tensor:
-    """`log_mgf` by the order of the Bessel function, without a gradient of its own."""
+def log_mgf_and_slope(concentration: Tensor, cosine: Tensor, length: float, order: float) -> tuple[Tensor, Tensor]:
+    """Return `log_mgf` and its derivative in the cosine.
+
+    The latter is length kappa A_p(kappa~)/kappa~ with kappa~ = |kappa mu + t|. By the order of the Bessel function
+    instead of the dimension, and plain: autograd would go through every operation.
+    """
     d = _squared_gain(concentration, cosine, length)
     steps = num_ladder_steps(order)
     top = order + steps
-    value = debye_log_difference(top, torch.hypot(concentration, concentration.new_full((), top)), d)
-    if steps:
+    s = torch.hypot(concentration, concentration.new_full((), top))
+    value = debye_log_difference(top, s, d)
+    if steps == 0:
+        rho = debye_ratio_over_x(order, (s.square() + d).sqrt())
+    else:
         tilted = _tilted(concentration, d)
         before, after = ratio_ladder(order, concentration), ratio_ladder(order, tilted)
         for step in range(1, steps + 1):
@@ -39,13 +53,8 @@ def log_mgf_value(concentration: Tensor, cosine: Tensor, length: float, order: f
                 (2 * (order + step) + tilted * (tilted * after[step]))
                 / (2 * (order + step) + concentration * (concentration * before[step]))
             )
-    return value
-
-
-def log_mgf_slope(concentration: Tensor, cosine: Tensor, length: float, order: float) -> Tensor:
-    """Return the derivative of `log_mgf_value` in the cosine: length kappa A_p(kappa~)/kappa~."""
-    tilted = _tilted(concentration, _squared_gain(concentration, cosine, length))
-    return length * concentration * ratio_over_x(order, tilted)
+        rho = ratio_over_x(order, tilted)
+    return value, length * concentration * rho
 
 
 def _squared_gain(concentration: Tensor, cosine: Tensor, length: float) -> Tensor:
@@ -63,7 +72,7 @@ class _LogMgf(torch.autograd.Function):
 
     @staticmethod
     def forward(concentration: Tensor, cosine: Tensor, length: float, order: float) -> Tensor:
-        return log_mgf_value(concentration, cosine, length, order)
+        return log_mgf_and_slope(concentration, cosine, length, order)[0]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float, float], output: Tensor) -> None:
@@ -71,14 +80,16 @@ class _LogMgf(torch.autograd.Function):
         ctx.save_for_backward(concentration, cosine)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         concentration, cosine = ctx.saved_tensors
         tilted = _tilted(concentration, _squared_gain(concentration, cosine, ctx.length))
         rho = ratio_over_x(ctx.order, tilted)
         to_concentration = to_cosine = None
         if ctx.needs_input_grad[0]:
             mean = concentration * ratio_over_x(ctx.order, concentration)
-            to_concentration = (grad * (rho * (concentration + ctx.length * cosine) - mean)).sum_to_size(concentration.shape)
+            to_concentration = (grad * (rho * (concentration + ctx.length * cosine) - mean)).sum_to_size(
+                concentration.shape
+            )
         if ctx.needs_input_grad[1]:
             to_cosine = (grad * rho * (ctx.length * concentration)).sum_to_size(cosine.shape)
         return to_concentration, to_cosine, None, None

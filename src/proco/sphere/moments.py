@@ -12,9 +12,9 @@ from proco.distributed import all_reduce_sum, world_size
 class ClassMoments(nn.Module):
     """Per-class sums and counts of embeddings, over two windows, equal on every rank.
 
-    The *running* window holds this epoch so far. The *estimation* window, from which distributions are estimated, holds the
-    previous epoch and this epoch so far (in the first epoch, this one alone). `start_epoch` turns the former into the latter,
-    which is how the official code averages (the paper's text: the previous epoch only).
+    The *running* window holds this epoch so far. The *estimation* window, from which distributions are estimated,
+    holds the previous epoch and this epoch so far (in the first epoch, this one alone). `start_epoch` turns the
+    former into the latter, which is how the official code averages (the paper's text: the previous epoch only).
 
     Sums and counts are kept instead of means, so the order of the updates and their split into batches do not
     matter. A class that was never seen has count 0, mean 0 and mean length 0: the uniform distribution.
@@ -34,7 +34,8 @@ class ClassMoments(nn.Module):
         for name in ("sums", "running_sums"):
             self.register_buffer(name, torch.zeros(num_classes, dim))
         for name in ("counts", "running_counts"):
-            self.register_buffer(name, torch.zeros(num_classes, dtype=torch.int64))
+            # Not int64: compiled atomic additions of it fall back to a sort, at several times the cost.
+            self.register_buffer(name, torch.zeros(num_classes, dtype=torch.int32))
 
     @torch.no_grad()
     def update(self, embeddings: Tensor, labels: Tensor) -> None:
@@ -63,7 +64,7 @@ class ClassMoments(nn.Module):
 
     def mean(self) -> Tensor:
         """Return the mean embedding of each class, (K, p)."""
-        return self.sums / self.counts.clamp_min(1).unsqueeze(1)
+        return self.sums / self.counts.clamp_min(1)[:, None]
 
     def mean_direction(self) -> Tensor:
         """Return the unit mean direction of each class, (K, p); zero for a class that has none."""
@@ -71,7 +72,8 @@ class ClassMoments(nn.Module):
 
     def mean_length(self) -> Tensor:
         """Return the length of each class's mean embedding, (K,), in [0, 1] up to rounding."""
-        return torch.linalg.vector_norm(self.sums, dim=1) / self.counts.clamp_min(1)
+        length: Tensor = torch.linalg.vector_norm(self.sums, dim=1)
+        return length / self.counts.clamp_min(1)
 
     def extra_repr(self) -> str:
         """Return the sizes."""

@@ -1,0 +1,113 @@
+"""Mixtures: recovery of what was drawn, and the properties that expectation-maximisation must have."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from proco.sphere import VonMisesFisher, VonMisesFisherMixture
+
+
+def draw(dim: int, concentrations: list[float], weights: list[float], size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return centres 120 degrees apart, vectors and the component of each."""
+    centres = torch.zeros(len(weights), dim)
+    centres[:, :2] = torch.tensor([[1.0, 0.0], [-0.5, 0.75**0.5], [-0.5, -(0.75**0.5)]])[: len(weights)]
+    torch.manual_seed(0)
+    labels = torch.multinomial(torch.tensor(weights), size, replacement=True)
+    return centres, VonMisesFisher(centres[labels], torch.tensor(concentrations)[labels]).sample(), labels
+
+
+@pytest.mark.parametrize(("dim", "kappa"), [(2, 60.0), (5, 40.0), (128, 200.0)])
+def test_components_are_recovered(dim: int, kappa: float) -> None:
+    centres, vectors, labels = draw(dim, [kappa, 2 * kappa, kappa / 2], [0.6, 0.3, 0.1], 4000)
+    mixture = VonMisesFisherMixture(3, seed=1).fit(vectors)
+    order = (centres @ mixture.means_.T).argmax(dim=1)
+    assert sorted(order.tolist()) == [0, 1, 2]
+    torch.testing.assert_close(mixture.weights_[order], torch.tensor([0.6, 0.3, 0.1]), atol=0.04, rtol=0)
+    expected = torch.tensor([kappa, 2 * kappa, kappa / 2])
+    torch.testing.assert_close(mixture.concentrations_[order], expected, rtol=0.2, atol=0)
+    assert (mixture.predict(vectors) == order[labels]).float().mean() > 0.95
+    assert mixture.converged_
+
+
+def test_likelihood_never_falls() -> None:
+    _, vectors, _ = draw(8, [6.0, 6.0, 6.0], [0.5, 0.3, 0.2], 500)
+    vectors = normalize(vectors.double(), dim=1)
+    scores = [
+        VonMisesFisherMixture(3, n_init=1, max_iter=n, seed=4, tol=-1.0).fit(vectors).log_likelihood_
+        for n in range(1, 12)
+    ]
+    assert all(later >= earlier - 1e-12 for earlier, later in pairwise(scores))
+    assert scores[-1] > scores[0] + 1e-3
+
+
+def test_one_component_is_the_maximum_likelihood_estimate() -> None:
+    _, vectors, _ = draw(6, [15.0], [1.0], 1000)
+    mixture = VonMisesFisherMixture(1).fit(vectors)
+    torch.testing.assert_close(mixture.means_[0], normalize(vectors.mean(0), dim=0))
+    best = VonMisesFisher(mixture.means_[0], mixture.concentrations_[0]).log_prob(vectors).sum()
+    for factor in (0.99, 1.01):
+        assert VonMisesFisher(mixture.means_[0], factor * mixture.concentrations_[0]).log_prob(vectors).sum() < best
+
+
+def test_scores_are_the_density_of_the_mixture() -> None:
+    _, vectors, _ = draw(4, [30.0, 10.0], [0.5, 0.5], 300)
+    mixture = VonMisesFisherMixture(2).fit(vectors)
+    components = VonMisesFisher(mixture.means_, mixture.concentrations_)
+    joint = mixture.weights_.log() + components.log_prob(vectors[:, None])
+    torch.testing.assert_close(mixture.score_samples(vectors), joint.logsumexp(1), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(mixture.predict_proba(vectors), joint.softmax(1), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(mixture.predict_proba(vectors).sum(1), torch.ones(300))
+    assert mixture.score(vectors) == pytest.approx(mixture.log_likelihood_, abs=1e-5)
+
+
+def test_right_number_of_components_has_the_lowest_criterion() -> None:
+    _, vectors, _ = draw(5, [60.0, 60.0, 60.0], [0.4, 0.3, 0.3], 600)
+    criteria = {n: VonMisesFisherMixture(n, seed=2).fit(vectors).bic(vectors) for n in (1, 2, 3, 4, 5)}
+    assert min(criteria, key=criteria.__getitem__) == 3
+
+
+def test_same_seed_gives_the_same_fit() -> None:
+    _, vectors, _ = draw(5, [20.0, 20.0], [0.5, 0.5], 200)
+    first, second = (VonMisesFisherMixture(3, seed=7).fit(vectors) for _ in range(2))
+    assert torch.equal(first.means_, second.means_)
+
+
+def test_samples_come_from_the_components_by_weight() -> None:
+    _, vectors, _ = draw(3, [200.0, 200.0], [0.8, 0.2], 1000)
+    mixture = VonMisesFisherMixture(2, seed=0).fit(vectors)
+    torch.manual_seed(0)
+    samples, labels = mixture.sample(5000)
+    assert samples.shape == (5000, 3)
+    torch.testing.assert_close(labels.bincount() / 5000, mixture.weights_, atol=0.03, rtol=0)
+    assert (mixture.predict(samples) == labels).float().mean() > 0.98
+
+
+def test_empty_components_are_rescued() -> None:
+    # Two tight groups and four components, many of the vectors equal: some centre loses all of its vectors.
+    vectors = torch.eye(6)[torch.tensor([0] * 50 + [1] * 50)]
+    vectors = normalize(vectors + 0.01 * torch.randn(100, 6, generator=torch.Generator().manual_seed(0)), dim=1)
+    mixture = VonMisesFisherMixture(4, n_init=2).fit(vectors)
+    assert mixture.means_.isfinite().all()
+    assert mixture.concentrations_.isfinite().all()
+    assert (mixture.weights_ * 100 > 1).all()
+
+
+def test_identical_vectors_do_not_break_the_fit() -> None:
+    mixture = VonMisesFisherMixture(2).fit(torch.eye(4)[:1].expand(10, 4))
+    assert mixture.score_samples(torch.eye(4)[:1]).isfinite().all()
+
+
+def test_wrong_input_is_explained() -> None:
+    with pytest.raises(ValueError, match="n_components must be at least 1; got 0"):
+        VonMisesFisherMixture(0)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        VonMisesFisherMixture(2).predict(torch.eye(3))
+    with pytest.raises(ValueError, match="5 components need at least as many vectors; got 3"):
+        VonMisesFisherMixture(5).fit(torch.eye(3))
+    with pytest.raises(ValueError, match=r"length 1; got lengths from 2 to 2.*normalize"):
+        VonMisesFisherMixture(1).fit(2 * torch.eye(3))
+    with pytest.raises(ValueError, match=r"shape \(N, 3\); got \(4, 4\)"):
+        VonMisesFisherMixture(1).fit(torch.eye(3)).predict(torch.eye(4))

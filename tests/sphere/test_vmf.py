@@ -63,10 +63,10 @@ def test_density_integrates_to_one_at_high_dimension(dim: int) -> None:
 
 @pytest.mark.parametrize("dim", [2, 3, 5, 64])
 @pytest.mark.parametrize("kappa", [0.0, 1.0, 30.0, 1e3, 1e5])
-def test_samples_have_the_mean_and_variance(dim: int, kappa: float) -> None:
+def test_samples_have_the_mean_and_variance(dim: int, kappa: float, device: torch.device) -> None:
     torch.manual_seed(0)
     distribution = VonMisesFisher(unit(dim), double(kappa))
-    samples = distribution.sample((50_000,))
+    samples = VonMisesFisher(unit(dim).to(device), double(kappa).to(device)).sample((50_000,)).cpu()
     np.testing.assert_allclose(torch.linalg.vector_norm(samples, dim=-1), 1, rtol=1e-12)
     error = (samples.mean(0) - distribution.mean) / (samples.std(0) / len(samples) ** 0.5)
     assert error.abs().max() < 5

@@ -24,7 +24,8 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
 
 def require_shapes(scores: Tensor, labels: Tensor, width: int | None, name: str) -> None:
     """Refuse scores that are not (N, width) and labels that are not whole numbers (N,). Costs no synchronisation."""
-    if scores.dim() != 2 or width not in (None, scores.shape[1]):
+    # Not `in`: torch.compile compares sizes by == and != alone.
+    if scores.dim() != 2 or (width is not None and scores.shape[1] != width):
         raise ValueError(f"{name} must have shape (N, {width or 'p'}); got {tuple(scores.shape)}.")
     if not scores.is_floating_point():
         raise ValueError(f"{name} must be of a floating type; got {scores.dtype}.")

@@ -176,8 +176,9 @@ class _Mixture(NamedTuple):
     temperature: float
 
     def chunks(self, size: int) -> "list[_Chunk]":
-        starts = range(0, len(self.sums), size)
-        return [_Chunk(start, self if len(starts) == 1 else self._part(start, start + size)) for start in starts]
+        if size >= len(self.sums):
+            return [_Chunk(0, self)]
+        return [_Chunk(start, self._part(start, start + size)) for start in range(0, len(self.sums), size)]
 
     def _part(self, start: int, stop: int) -> "_Mixture":
         return self._replace(

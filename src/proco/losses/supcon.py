@@ -68,7 +68,7 @@ class SupConLoss(nn.Module):
             else:
                 # One finite entry keeps the gradient of an anchor without positives at 0 instead of NaN.
                 attractors = similarity.masked_fill(~positive & has_positive[:, None], -torch.inf)
-                attraction = attractors.logsumexp(dim=1) - num_positives.clamp_min(1).log()
+                attraction = attractors.logsumexp(dim=1) - num_positives.clamp_min(1).to(dtype).log()
             losses = torch.where(has_positive, log_total - attraction, 0.0)
         if self.reduction == "mean":
             return losses.sum() / has_positive.sum().clamp_min(1)

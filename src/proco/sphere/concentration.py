@@ -9,7 +9,7 @@ from proco.sphere.bessel import bessel_ratio, bessel_ratio_slope
 
 ConcentrationMethod = Literal["sra", "exact", "official"]
 
-_NEWTON_STEPS = 6
+_NEWTON_STEPS = 4
 
 
 def concentration_from_mean_length(

@@ -55,9 +55,10 @@ class VonMisesFisher(Distribution):
     def __init__(self, loc: Tensor, concentration: Tensor, validate_args: bool | None = None) -> None:
         if loc.dim() < 1 or loc.shape[-1] < 2:
             raise ValueError(f"loc must have at least 2 dimensions in its last axis; got shape {tuple(loc.shape)}.")
-        batch_shape = torch.broadcast_shapes(loc.shape[:-1], concentration.shape)  # type: ignore[no-untyped-call]
+        # Not torch.broadcast_shapes: its first call imports sympy, two seconds.
+        self.concentration = torch.broadcast_tensors(concentration, loc[..., 0])[0]  # type: ignore[no-untyped-call]
+        batch_shape = self.concentration.shape
         self.loc = loc.expand(*batch_shape, -1)
-        self.concentration = concentration.expand(batch_shape)
         super().__init__(batch_shape, loc.shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Self:

@@ -1,0 +1,45 @@
+"""The command line as a user meets it: as a process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import proco
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: str, uninstalled: bool = False) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ)
+    if uninstalled:  # as on a machine where only the source lies
+        environment["PYTHONPATH"] = str(ROOT / "src")
+    command = [sys.executable, "-m", "proco", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+
+
+def test_help_lists_the_commands_without_torch() -> None:
+    code = (
+        "import sys\nfrom proco.cli.main import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\nprint('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert "info" in done.stdout
+    assert done.stdout.strip().endswith("False")
+
+
+def test_version() -> None:
+    assert run("--version").stdout.strip() == f"proco {proco.__version__}"
+
+
+def test_info_names_the_versions_of_a_bug_report() -> None:
+    output = run("info", uninstalled=True).stdout
+    for word in ("proco", "python", "torch", "numpy", "device"):
+        assert any(line.startswith(word) for line in output.splitlines())
+
+
+def test_unknown_command_ends_with_a_message_and_no_traceback() -> None:
+    done = run("trian")
+    assert done.returncode != 0
+    assert "No such command" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,14 @@
+"""Shared by all tests: the devices of this machine."""
+
+import pytest
+import torch
+
+DEVICES = [torch.device("cpu")]
+if torch.accelerator.is_available():
+    DEVICES.append(torch.accelerator.current_accelerator())  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=DEVICES, ids=str)
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """The CPU and, where there is one, the accelerator."""
+    return request.param  # type: ignore[no-any-return]

@@ -1,11 +1,20 @@
 """Shared by all tests: the devices of this machine."""
 
+import sys
+
 import pytest
 import torch
 
 DEVICES = [torch.device("cpu")]
 if torch.accelerator.is_available():
     DEVICES.append(torch.accelerator.current_accelerator())  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> None:
+    """Forget compiled graphs: torch keeps eight variants of a function in a process and refuses the ninth."""
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
 
 
 @pytest.fixture(params=DEVICES, ids=str)

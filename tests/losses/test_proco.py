@@ -6,6 +6,7 @@ import math
 import mpmath
 import pytest
 import torch
+from benchmarks.measure import peak_mib
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
@@ -408,6 +409,17 @@ def test_generated_code_gives_the_same_loss(device: torch.device) -> None:
     torch.testing.assert_close(*losses)
     torch.testing.assert_close(*(torch.autograd.grad(loss, z)[0] for loss, z in zip(losses, at, strict=True)))
     torch.testing.assert_close(plain.state_dict(), compiled.state_dict())
+
+
+def test_generated_code_holds_the_scores_of_one_chunk_at_a_time() -> None:
+    num_classes, chunk_size, size = 8192, 1024, 64
+    criterion = ProCoLoss(torch.ones(num_classes), dim=32, chunk_size=chunk_size)
+    compiled = torch.compile(criterion, fullgraph=True)
+    embeddings = normalize(torch.randn(size, 32), dim=1).requires_grad_()
+    labels = torch.randint(num_classes, (size,))
+    compiled(embeddings, labels).backward()
+    all_scores = size * num_classes * 4 / 2**20
+    assert peak_mib(lambda: compiled(embeddings, labels).backward(), torch.device("cpu")) < 0.75 * all_scores
 
 
 def test_many_classes_are_taken_in_chunks_by_default() -> None:

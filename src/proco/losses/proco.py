@@ -233,9 +233,9 @@ class _Contrast(torch.autograd.Function):
         chunks = mixture.chunks(chunk_size)
         log_total = embeddings.new_full((len(embeddings),), -torch.inf)
         target, own_pull = torch.zeros_like(log_total), torch.zeros_like(log_total)
-        gradient = torch.zeros_like(embeddings)
+        gradient = after = torch.zeros_like(embeddings)
         for chunk in chunks:
-            scores = chunk.score(embeddings)
+            scores = chunk.score(embeddings if chunk.start == 0 else embeddings + after.clamp(0, 0))
             attraction, own = (
                 (scores.log_weight, scores.pull)
                 if form == "in"
@@ -244,6 +244,9 @@ class _Contrast(torch.autograd.Function):
             is_label = chunk.is_label(labels)
             target = target + torch.where(is_label, attraction, 0.0).sum(dim=1)
             before, log_total = log_total, torch.logaddexp(log_total, scores.log_weight.logsumexp(dim=1))
+            # Adding zeros made of the last chunk's results to the next one's input keeps torch.compile from
+            # starting all chunks at once and holding all their scores.
+            after = log_total[:, None]
             if not ctx.needs_input_grad[0]:
                 continue
             force = torch.exp(scores.log_weight - log_total[:, None]) * scores.pull
@@ -255,6 +258,7 @@ class _Contrast(torch.autograd.Function):
             # Shares of earlier chunks were taken of a smaller total.
             gradient = gradient * torch.exp(before - log_total)[:, None]
             gradient = gradient + (force * chunk.mixture.inverse_length) @ chunk.mixture.sums
+            after = gradient
         if len(chunks) > 1:
             gradient = gradient - (own_pull * mixture.inverse_length[labels])[:, None] * mixture.sums[labels]
         ctx.save_for_backward(gradient)

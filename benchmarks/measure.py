@@ -96,12 +96,7 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 def report(rows: Sequence[Mapping[str, Any]], device: torch.device, path: Path | None) -> None:
     """Print the rows as a Markdown table and, if asked to, write them as JSON."""
-    print(f"\n{hardware(device)}\n")
-    names = list(rows[0])
-    cells = [[_cell(row[name]) for name in names] for row in rows]
-    widths = [max(len(line[i]) for line in [names, *cells]) for i in range(len(names))]
-    for line in [names, ["-" * width for width in widths], *cells]:
-        print("| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |")
+    print(f"\n{hardware(device)}\n\n{markdown(rows)}")
     if path:
         content = {"hardware": hardware(device), "commit": commit(), "rows": [dict(row) for row in rows]}
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,11 +104,18 @@ def report(rows: Sequence[Mapping[str, Any]], device: torch.device, path: Path |
         print(f"\nwritten to {path}")
 
 
-def _cell(value: Any) -> str:
-    return (
-        f"{value:.3g}"
-        if isinstance(value, float) and value < 1000
-        else f"{value:.0f}"
-        if isinstance(value, float)
-        else str(value)
+def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the rows as a Markdown table with aligned columns."""
+    names = list(rows[0])
+    lines = [names, *([_cell(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(
+        "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |" for line in lines
     )
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"

@@ -6,8 +6,8 @@ import math
 import mpmath
 import pytest
 import torch
-from benchmarks.measure import peak_mib
 from torch import Tensor
+from torch._dynamo.backends.common import aot_autograd
 from torch.nn.functional import cross_entropy, normalize
 
 from proco.losses import LogitAdjustedLoss, ProCoLoss, SupConLoss
@@ -411,15 +411,33 @@ def test_generated_code_gives_the_same_loss(device: torch.device) -> None:
     torch.testing.assert_close(plain.state_dict(), compiled.state_dict())
 
 
-def test_generated_code_holds_the_scores_of_one_chunk_at_a_time() -> None:
-    num_classes, chunk_size, size = 8192, 1024, 64
-    criterion = ProCoLoss(torch.ones(num_classes), dim=32, chunk_size=chunk_size)
-    compiled = torch.compile(criterion, fullgraph=True)
-    embeddings = normalize(torch.randn(size, 32), dim=1).requires_grad_()
-    labels = torch.randint(num_classes, (size,))
-    compiled(embeddings, labels).backward()
-    all_scores = size * num_classes * 4 / 2**20
-    assert peak_mib(lambda: compiled(embeddings, labels).backward(), torch.device("cpu")) < 0.75 * all_scores
+def test_chunks_wait_for_each_other_in_a_compiled_graph() -> None:
+    """A compiler reorders what is independent: each product must depend on all before it, or their scores pile up."""
+    graphs = []
+
+    def keep(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> torch.fx.GraphModule:
+        graphs.append(graph.graph)
+        return graph
+
+    criterion = trained(512, chunk_size=2)
+    embeddings, labels = batch(512)
+    torch.compile(criterion, fullgraph=True, backend=aot_autograd(fw_compiler=keep))(
+        embeddings.requires_grad_(), labels
+    )
+    products = [node for node in graphs[0].nodes if node.target == torch.ops.aten.mm.default]
+    assert len(products) == 4  # scores and gradient of two chunks
+
+    def ancestors(node: torch.fx.Node) -> set[torch.fx.Node]:
+        found, waiting = set(), [node]
+        while waiting:
+            for parent in waiting.pop().all_input_nodes:
+                if parent not in found:
+                    found.add(parent)
+                    waiting.append(parent)
+        return found
+
+    for index, product in enumerate(products):
+        assert set(products[:index]) <= ancestors(product)
 
 
 def test_many_classes_are_taken_in_chunks_by_default() -> None:

@@ -54,7 +54,7 @@ def test_estimation_window_is_the_last_epoch_and_this_one_so_far() -> None:
 
 
 def test_official_recursion_gives_the_same_means() -> None:
-    """The count-weighted running mean of the paper's eq. 10, kept in two copies as the official code keeps it."""
+    """The count-weighted running mean of the paper's eq. 11, kept in two copies as the official code keeps it."""
     moments = ClassMoments(4, 8)
     old = {"mean": torch.zeros(4, 8), "count": torch.zeros(4)}
     new = copy.deepcopy(old)

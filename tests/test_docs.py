@@ -1,0 +1,48 @@
+"""The documents say what was measured, and name files that exist."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from benchmarks.measure import markdown
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks" / "results").glob("*.json")), ids=lambda path: path.stem)
+def test_performance_page_shows_the_recorded_tables(path: Path) -> None:
+    recorded = json.loads(path.read_text())
+    page = (ROOT / "docs" / "performance.md").read_text()
+    assert markdown(recorded["rows"]) in page
+    assert recorded["hardware"] in page
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        assert target.startswith("https://") or (path.parent / target).exists(), target
+
+
+def test_first_code_of_the_readme_runs() -> None:
+    import torch
+    from torch.nn.functional import normalize
+
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert code
+    names = {
+        "class_counts": [30, 10, 2],
+        "device": "cpu",
+        "embeddings": normalize(torch.randn(6, 128), dim=1),
+        "labels": torch.tensor([0, 0, 0, 1, 1, 2]),
+    }
+    exec(code[1], names)
+    assert names["loss"].isfinite()  # type: ignore[attr-defined]
+
+
+def test_architecture_page_names_every_module() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    for path in (ROOT / "src" / "proco").rglob("*.py"):
+        if path.name not in ("__init__.py", "__main__.py"):
+            assert path.name in page, path

@@ -1,6 +1,7 @@
 """The command line as a user meets it: as a process."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,8 @@ import proco
 ROOT = Path(__file__).parents[2]
 
 
-def run(*arguments: str, uninstalled: bool = False) -> subprocess.CompletedProcess[str]:
-    environment = dict(os.environ)
-    if uninstalled:  # as on a machine where only the source lies
-        environment["PYTHONPATH"] = str(ROOT / "src")
+def run(*arguments: str, source: Path = ROOT / "src") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(source)}
     command = [sys.executable, "-m", "proco", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
 
@@ -33,9 +32,16 @@ def test_version() -> None:
 
 
 def test_info_names_the_versions_of_a_bug_report() -> None:
-    output = run("info", uninstalled=True).stdout
+    output = run("info").stdout
     for word in ("proco", "python", "torch", "numpy", "device"):
         assert any(line.startswith(word) for line in output.splitlines())
+
+
+def test_a_copy_of_the_source_runs_without_being_installed(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src" / "proco", tmp_path / "proco")
+    init = tmp_path / "proco" / "__init__.py"
+    init.write_text(init.read_text().replace(f'"{proco.__version__}"', '"copy"'))
+    assert run("--version", source=tmp_path).stdout.strip() == "proco copy"
 
 
 def test_unknown_command_ends_with_a_message_and_no_traceback() -> None:

@@ -12,7 +12,7 @@ from proco.losses.class_counts import as_class_counts, log_prior
 def test_lists_arrays_and_tensors_are_the_same(given: object) -> None:
     counts = as_class_counts(given)  # type: ignore[arg-type]
     assert counts.tolist() == [3, 1, 2]
-    assert counts.dtype == torch.int64
+    assert counts.dtype == torch.float32
 
 
 def test_the_argument_is_copied() -> None:

@@ -66,6 +66,13 @@ def test_state_and_compile() -> None:
     torch.testing.assert_close(compiled(logits, labels), criterion(logits, labels))
 
 
+@pytest.mark.parametrize("label", [-1, -100, 3])
+def test_compiled_code_refuses_labels_out_of_range(label: int) -> None:
+    compiled = torch.compile(LogitAdjustedLoss(COUNTS), fullgraph=True, backend="aot_eager")
+    with pytest.raises((IndexError, RuntimeError), match=r"out of (range|bounds)"):
+        compiled(torch.zeros(2, 3), torch.tensor([0, label]))
+
+
 def test_wrong_input_is_explained() -> None:
     criterion = LogitAdjustedLoss(COUNTS)
     with pytest.raises(ValueError, match=r"logits must have shape \(N, 3\); got \(2, 4\)"):

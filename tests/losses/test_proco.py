@@ -204,15 +204,31 @@ def test_gradient_of_logits_is_twice_differentiable() -> None:
     assert torch.autograd.gradgradcheck(criterion.logits, (embeddings,))
 
 
-def test_gradient_vanishes_where_the_label_is_certain_in_any_rounding() -> None:
-    """softmax - one-hot is formed before the product with the means, so coarse products cannot leave a remainder."""
-    criterion = ProCoLoss([10, 10], dim=32, temperature=0.01)
-    directions = torch.eye(32)[:2]
-    criterion(directions.repeat(5, 1), torch.arange(2).repeat(5))
-    embeddings = directions.clone().requires_grad_()
-    loss = criterion.eval()(embeddings, torch.arange(2))
-    assert loss.item() == pytest.approx(0, abs=1e-6)
-    assert torch.autograd.grad(loss, embeddings)[0].abs().max() < 1e-6
+def test_gradient_of_a_certain_label_vanishes_in_coarse_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one chunk, softmax - one-hot cancels before the product; after it, the rounding of the product remains."""
+
+    def coarse_product(left: Tensor, right: Tensor) -> Tensor:
+        return torch.matmul(left.bfloat16().float(), right.bfloat16().float())
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", coarse_product)
+    directions = normalize(torch.randn(2, 64, generator=torch.Generator().manual_seed(0)), dim=1)
+    remainders = []
+    for chunk_size in (None, 1):
+        criterion = ProCoLoss([10, 10], dim=64, temperature=0.01, chunk_size=chunk_size)
+        criterion(directions.repeat(5, 1), torch.arange(2).repeat(5))
+        embeddings = directions.clone().requires_grad_()
+        loss = criterion.eval()(embeddings, torch.arange(2))
+        remainders.append(torch.autograd.grad(loss, embeddings)[0].abs().max().item())
+    assert remainders[0] < 1e-20
+    assert remainders[1] > 1e-3
+
+
+def test_second_derivatives_of_the_loss_are_refused() -> None:
+    criterion = trained(16)
+    embeddings, labels = batch(16)
+    loss = criterion(embeddings.requires_grad_(), labels)
+    with pytest.raises(RuntimeError, match=r"first derivatives only.*criterion\.logits"):
+        torch.autograd.grad(loss, embeddings, create_graph=True)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -315,9 +331,45 @@ def test_order_of_classes_does_not_matter() -> None:
     torch.testing.assert_close(renamed(embeddings, order.argsort()[labels]), criterion(embeddings, labels))
 
 
-def test_int32_labels_are_taken() -> None:
+@pytest.mark.parametrize("chunk_size", [None, 1])
+def test_int32_labels_are_taken(chunk_size: int | None) -> None:
+    results = []
+    for dtype in (torch.int32, torch.int64):
+        criterion = ProCoLoss(COUNTS, dim=16, chunk_size=chunk_size).double()
+        embeddings, labels = batch(16)
+        loss = criterion(embeddings.requires_grad_(), labels.to(dtype))
+        results.append((loss, torch.autograd.grad(loss, embeddings)[0], criterion.moments.counts))
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
+
+
+def test_one_batch_with_a_nan_does_not_poison_the_next() -> None:
+    criterion = ProCoLoss(COUNTS, dim=16).double()
     embeddings, labels = batch(16)
-    assert trained(16)(embeddings, labels.int()) == trained(16)(embeddings, labels)
+    spoilt = embeddings.clone()
+    spoilt[5, 3] = torch.nan
+    assert criterion(spoilt, labels).isnan()
+    assert criterion(embeddings, labels).isfinite()
+    assert criterion.moments.counts.sum() == 47
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_does_not_reach_the_state(dtype: torch.dtype) -> None:
+    counts = torch.tensor([100_000.0, 1283.0, 10.5, 1.0])
+    criterion, reference = ProCoLoss(counts, dim=16).to(dtype), ProCoLoss(counts, dim=16)
+    embeddings, labels = batch(16, dtype=torch.float32)
+    assert torch.equal(criterion(embeddings, labels), reference(embeddings, labels))
+    torch.testing.assert_close(criterion.state_dict(), reference.state_dict(), rtol=0, atol=0)
+
+
+def test_embeddings_a_little_too_long_are_finite() -> None:
+    """bfloat16 unit vectors have lengths up to 1.01; kappa = 1/tau and cosine -1 is where that could hurt."""
+    criterion = ProCoLoss([1, 1], dim=32, temperature=0.01, max_concentration=100.0).double()
+    directions = torch.eye(32, dtype=torch.float64)[:2]
+    criterion(directions, torch.arange(2))
+    embeddings = (-1.02 * directions).requires_grad_()
+    loss = criterion.eval()(embeddings, torch.arange(2))
+    assert loss.isfinite()
+    assert torch.autograd.grad(loss, embeddings)[0].isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -355,6 +407,12 @@ def test_saved_loaded_continued_gives_the_same_bits() -> None:
             one.start_epoch()
     for name, value in criterion.state_dict().items():
         assert torch.equal(value, restored.state_dict()[name]), name
+
+
+def test_state_keeps_frequencies_given_instead_of_counts() -> None:
+    restored = ProCoLoss([1, 1], dim=16)
+    restored.load_state_dict(ProCoLoss([0.6, 0.4], dim=16).state_dict())
+    torch.testing.assert_close(restored.class_counts, torch.tensor([0.6, 0.4]))
 
 
 def test_state_of_another_size_is_refused() -> None:
@@ -492,4 +550,18 @@ def test_wrong_batches_are_explained_and_leave_the_statistics_alone() -> None:
     with pytest.raises(ValueError, match=r"floating type; got torch\.int64"):
         criterion(torch.ones(24, 16, dtype=torch.int64), labels)
     assert criterion.moments.counts.sum() == 0
+    for method in (criterion.logits, criterion.posterior):
+        with pytest.raises(ValueError, match="length 1"):
+            method(5 * embeddings)
+        with pytest.raises(ValueError, match=r"shape \(N, 16\); got \(\)"):
+            method(torch.tensor(1.0))
     criterion(embeddings.bfloat16(), labels)
+
+
+@pytest.mark.parametrize("label", [-1, -100, 4])
+def test_compiled_code_refuses_labels_out_of_range(label: int) -> None:
+    compiled = torch.compile(ProCoLoss(COUNTS, dim=32), fullgraph=True, backend="aot_eager")
+    embeddings, labels = batch(32, dtype=torch.float32)
+    labels[3] = label
+    with pytest.raises((IndexError, RuntimeError), match=r"out of (range|bounds)"):
+        compiled(embeddings, labels)

@@ -56,6 +56,13 @@ def test_gradient(method: ConcentrationMethod) -> None:
     assert torch.autograd.gradcheck(lambda at: concentration_from_mean_length(at, 16, method), (length,))
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_half_precisions_are_computed_in_float32(method: ConcentrationMethod) -> None:
+    length = torch.tensor([0.25, 0.5], dtype=torch.bfloat16)
+    found = concentration_from_mean_length(length, 64, method)
+    assert torch.equal(found, concentration_from_mean_length(length.float(), 64, method).bfloat16())
+
+
 def test_wrong_arguments_are_explained() -> None:
     length = torch.tensor(0.5)
     with pytest.raises(ValueError, match="unknown concentration method 'newton'; choose from sra, exact, official"):

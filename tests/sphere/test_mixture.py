@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from proco.sphere import VonMisesFisher, VonMisesFisherMixture
+from proco.sphere.mixture import _empty, _rescue
 
 
 def draw(dim: int, concentrations: list[float], weights: list[float], size: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -85,14 +86,37 @@ def test_samples_come_from_the_components_by_weight() -> None:
     assert (mixture.predict(samples) == labels).float().mean() > 0.98
 
 
-def test_empty_components_are_rescued() -> None:
-    # Two tight groups and four components, many of the vectors equal: some centre loses all of its vectors.
-    vectors = torch.eye(6)[torch.tensor([0] * 50 + [1] * 50)]
-    vectors = normalize(vectors + 0.01 * torch.randn(100, 6, generator=torch.Generator().manual_seed(0)), dim=1)
-    mixture = VonMisesFisherMixture(4, n_init=2).fit(vectors)
+def test_rescue_gives_distinct_vectors_to_each_empty_component() -> None:
+    vectors = normalize(torch.randn(20, 4, generator=torch.Generator().manual_seed(0)), dim=1)
+    responsibilities = torch.zeros(20, 3)
+    responsibilities[:, 0] = 1
+    assert _empty(responsibilities) == [1, 2]
+    joint = torch.log(torch.linspace(0.1, 1, 20))[:, None].expand(20, 3)  # vector 0 is explained worst
+    rescued = _rescue(vectors, responsibilities, joint, [1, 2])
+    assert _empty(rescued) == []
+    assert rescued[0, 1] == 1
+    torch.testing.assert_close(rescued.sum(1), torch.ones(20))
+
+
+def test_components_that_start_empty_come_alive() -> None:
+    # Forty copies of two vectors: of four distant centres two are copies, and their components start without vectors.
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.eye(6)[torch.tensor([0] * 40 + [1] * 40)]
+    spread = normalize(torch.eye(6)[2:4].repeat(20, 1) + 0.1 * torch.randn(40, 6, generator=generator), dim=1)
+    mixture = VonMisesFisherMixture(6, n_init=1).fit(torch.cat([vectors, spread]))
+    assert (mixture.weights_ * 120 > 1).sum() >= 4
+    assert mixture.converged_
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_tiny_sets_end_in_a_finite_fit(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    size, count = 9 + seed, 3 + seed % 4
+    vectors = normalize(torch.randn(size, 2 + seed % 3, generator=generator), dim=1)
+    mixture = VonMisesFisherMixture(count, n_init=1, method="sra", seed=seed).fit(vectors)
+    assert mixture.converged_
     assert mixture.means_.isfinite().all()
-    assert mixture.concentrations_.isfinite().all()
-    assert (mixture.weights_ * 100 > 1).all()
+    assert mixture.score(vectors) == pytest.approx(mixture.log_likelihood_, abs=1e-4)
 
 
 def test_identical_vectors_do_not_break_the_fit() -> None:
@@ -103,6 +127,8 @@ def test_identical_vectors_do_not_break_the_fit() -> None:
 def test_wrong_input_is_explained() -> None:
     with pytest.raises(ValueError, match="n_components must be at least 1; got 0"):
         VonMisesFisherMixture(0)
+    with pytest.raises(ValueError, match="unknown concentration method 'mle'"):
+        VonMisesFisherMixture(1, method="mle")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not fitted yet"):
         VonMisesFisherMixture(2).predict(torch.eye(3))
     with pytest.raises(ValueError, match="5 components need at least as many vectors; got 3"):

@@ -74,6 +74,13 @@ def test_gradients_of_both_arguments(dim: int) -> None:
     assert torch.autograd.gradgradcheck(lambda k, c: log_mgf(k, c, 5.0, dim), (kappa, cosine))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precisions_are_computed_in_float32(dtype: torch.dtype) -> None:
+    kappa, cosine = torch.tensor([5.0, 300.0], dtype=dtype), torch.tensor([0.5, -0.25], dtype=dtype)
+    found = log_mgf(kappa, cosine, 10.0, 64)
+    assert torch.equal(found, log_mgf(kappa.float(), cosine.float(), 10.0, 64).to(dtype))
+
+
 def test_vmap_and_compile() -> None:
     kappa, cosine = torch.rand(5) * 100, torch.rand(4, 5)
     expected = log_mgf(kappa, cosine, 10.0, 64)

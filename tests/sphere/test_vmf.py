@@ -133,9 +133,39 @@ def test_divergence_is_the_expected_log_ratio(dim: int) -> None:
 
 def test_divergence_in_float32_keeps_its_digits_at_high_concentration() -> None:
     loc = unit(128)
-    pair = [VonMisesFisher(loc, double(kappa)) for kappa in (9e4, 1e5)]
-    coarse = [VonMisesFisher(loc.float(), torch.tensor(kappa)) for kappa in (9e4, 1e5)]
-    torch.testing.assert_close(kl_divergence(*coarse).double(), kl_divergence(*pair), rtol=2e-3, atol=1e-3)
+    for kappas in ((600.0, 601.0), (9e4, 1e5)):
+        fine = [VonMisesFisher(loc, double(kappa)) for kappa in kappas]
+        coarse = [VonMisesFisher(loc.float(), kappa) for kappa in kappas]
+        assert kl_divergence(*coarse).dtype == torch.float32
+        torch.testing.assert_close(kl_divergence(*coarse).double(), kl_divergence(*fine), rtol=1e-5, atol=0)
+
+
+def test_float32_density_keeps_its_digits_at_high_concentration() -> None:
+    torch.manual_seed(0)
+    coarse = VonMisesFisher(unit(128).float(), 1e5)
+    samples = coarse.sample((200,))
+    loc, points = normalize(coarse.loc.double(), dim=-1), normalize(samples.double(), dim=-1)
+    fine = VonMisesFisher(loc, double(1e5)).log_prob(points)
+    torch.testing.assert_close(coarse.log_prob(samples).double(), fine, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("kappa", [1e19, 3e38, math.inf])
+def test_sampling_ends_at_any_concentration(kappa: float) -> None:
+    loc = unit(8).float()
+    samples = VonMisesFisher(loc, kappa, validate_args=False).sample((50,))
+    torch.testing.assert_close(samples, loc.expand(50, -1))
+    assert VonMisesFisher(loc, math.nan, validate_args=False).sample((3,)).isnan().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precisions_work(dtype: torch.dtype) -> None:
+    distribution = VonMisesFisher(unit(16).to(dtype), torch.tensor(5.0, dtype=dtype))
+    exact = VonMisesFisher(unit(16), double(5.0))
+    for coarse, fine in ((distribution.mean, exact.mean), (distribution.variance, exact.variance)):
+        assert coarse.dtype == dtype
+        torch.testing.assert_close(coarse.double(), fine, rtol=2e-2, atol=1e-3)
+    assert distribution.rsample((10,)).dtype == dtype
+    assert distribution.log_prob(distribution.sample()).isfinite()
 
 
 def test_divergence_between_different_spheres_is_refused() -> None:

@@ -22,15 +22,19 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
     return total if reduction == "sum" else total / max(len(losses), 1)
 
 
-def require_shapes(scores: Tensor, labels: Tensor, width: int | None, name: str) -> None:
-    """Refuse scores that are not (N, width) and labels that are not whole numbers (N,). Costs no synchronisation."""
+def require_matrix(scores: Tensor, width: int | None, name: str) -> None:
+    """Refuse what is not a floating matrix (N, width). Costs no synchronisation."""
     # Not `in`: torch.compile compares sizes by == and != alone.
     if scores.dim() != 2 or (width is not None and scores.shape[1] != width):
         raise ValueError(f"{name} must have shape (N, {width or 'p'}); got {tuple(scores.shape)}.")
     if not scores.is_floating_point():
         raise ValueError(f"{name} must be of a floating type; got {scores.dtype}.")
-    if labels.shape != scores.shape[:1]:
-        raise ValueError(f"labels must have shape ({len(scores)},), one per row of {name}; got {tuple(labels.shape)}.")
+
+
+def require_labels(labels: Tensor, size: int) -> None:
+    """Refuse labels that are not whole numbers, one for each of size samples. Costs no synchronisation."""
+    if labels.dim() != 1 or len(labels) != size:
+        raise ValueError(f"labels must have shape ({size},), one per sample; got {tuple(labels.shape)}.")
     if labels.dtype not in (torch.int64, torch.int32):
         raise ValueError(f"labels must be int64 or int32; got {labels.dtype}.")
 
@@ -45,6 +49,14 @@ def require_label_range(labels: Tensor, num_classes: int) -> None:
             f"labels must lie in [0, {num_classes - 1}]; got {low if low < 0 else high}. "
             "Labels start at 0; was num_classes counted from the training split?"
         )
+
+
+def refuse_negative(labels: Tensor, num_classes: int) -> Tensor:
+    """Turn negative labels into num_classes, which every kernel's own bounds check refuses.
+
+    Where `require_label_range` may not look, -1 would count from the end in compiled code, and -100 be left out.
+    """
+    return torch.where(labels < 0, num_classes, labels)
 
 
 def require_unit_length(embeddings: Tensor) -> None:

@@ -23,12 +23,12 @@ def as_class_counts(class_counts: ClassCounts) -> Tensor:
         )
     if counts.is_complex() or counts.dtype == torch.bool:
         raise ValueError(f"class_counts must be numbers; got {counts.dtype}.")
-    counts = counts.float() if counts.is_floating_point() else counts.long()
+    counts = counts.float()
     wrong = ~(torch.isfinite(counts) & (counts > 0))
     if wrong.any():
         first = int(wrong.nonzero()[0])
         raise ValueError(
-            f"class_counts must be positive: class {first} has {counts[first].item()} "
+            f"class_counts must be positive: class {first} has {counts[first].item():g} "
             f"({int(wrong.sum())} such of {len(counts)}). A class without a training sample has no prior; leave it out "
             "of the labels or give it a count of 1."
         )

@@ -1,21 +1,24 @@
 """Logit adjustment (Menon et al., ICLR 2021), the paper's eq. 1: cross-entropy with the class priors as margins."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from proco.full_precision import FullPrecisionModule
 from proco.losses.batch import (
     Reduction,
     can_read_values,
     reduce,
+    refuse_negative,
     require_label_range,
+    require_labels,
+    require_matrix,
     require_reduction,
-    require_shapes,
 )
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 
 
-class LogitAdjustedLoss(nn.Module):
+class LogitAdjustedLoss(FullPrecisionModule):
     """-log softmax(logits + tau log pi)_y, with pi the class frequencies of the training set.
 
     tau = 1 is balanced softmax, tau = 0 plain cross-entropy. Predict with the logits as they are: the model has learnt
@@ -39,9 +42,12 @@ class LogitAdjustedLoss(nn.Module):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""
-        require_shapes(logits, labels, len(self.class_counts), "logits")
+        num_classes = len(self.class_counts)
+        require_matrix(logits, num_classes, "logits")
+        require_labels(labels, len(logits))
         if can_read_values(labels):
-            require_label_range(labels, len(self.class_counts))
+            require_label_range(labels, num_classes)
+        labels = refuse_negative(labels, num_classes)
         # The prior of a rare class and a large logit do not fit one half-precision number.
         dtype = torch.promote_types(logits.dtype, torch.float32)
         adjusted = logits.to(dtype) + self.tau * log_prior(self.class_counts, dtype)

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from proco.losses.batch import Reduction, reduce, require_reduction, require_shapes
+from proco.losses.batch import Reduction, reduce, require_labels, require_matrix, require_reduction
 
 ContrastForm = Literal["in", "out"]
 
@@ -44,13 +44,15 @@ class SupConLoss(nn.Module):
         self, embeddings: Tensor, labels: Tensor, contrast: Tensor | None = None, contrast_labels: Tensor | None = None
     ) -> Tensor:
         """Return the loss of a batch, against itself or against contrast (M, p) with contrast_labels (M,)."""
-        require_shapes(embeddings, labels, None, "embeddings")
+        require_matrix(embeddings, None, "embeddings")
+        require_labels(labels, len(embeddings))
         against_itself = contrast is None
         if contrast is None or contrast_labels is None:
             if contrast is not contrast_labels:
                 raise ValueError("contrast and contrast_labels go together; only one was given.")
             contrast, contrast_labels = embeddings, labels
-        require_shapes(contrast, contrast_labels, embeddings.shape[1], "contrast")
+        require_matrix(contrast, embeddings.shape[1], "contrast")
+        require_labels(contrast_labels, len(contrast))
 
         with torch.autocast(embeddings.device.type, enabled=False):
             dtype = torch.promote_types(embeddings.dtype, torch.float32)

@@ -20,8 +20,9 @@ from proco.sphere import debye
 def log_iv(order: float, x: Tensor) -> Tensor:
     """Return log I_order(x).
 
-    Domain: order >= 0, x >= 0 of any shape; log I_0(0) = 0 and log I_order(0) = -inf otherwise. The absolute error is
-    below 1e-13 (1 + |value|) in float64 and 2e-6 (1 + |value|) in float32; half precisions are computed in float32.
+    Domain: order >= 0, finite x >= 0 of any shape (NaN for negative x); log I_0(0) = 0 and log I_order(0) = -inf
+    otherwise. The absolute error is below 1e-13 (1 + |value|) in float64 and 2e-6 (1 + |value|) in float32; half
+    precisions are computed in float32.
 
     >>> log_iv(63.0, torch.tensor([1.0, 1e3, 1e6], dtype=torch.float64))
     tensor([-2.4467e+02,  9.9364e+02,  9.9999e+05], dtype=torch.float64)
@@ -59,7 +60,7 @@ def bessel_ratio_slope(order: float, x: Tensor) -> Tensor:
 
 
 def ratio_over_x(order: float, x: Tensor) -> Tensor:
-    """Return `bessel_ratio` / x, which is smooth at x = 0: 1/(2 order + 2) there. Not differentiable by autograd."""
+    """Return `bessel_ratio` / x, which is smooth at x = 0: 1/(2 order + 2) there. Plain operations of torch."""
     return _by_region(order, x, lambda x, s: debye_ratio_over_x(order, s), lambda x, ladder: ladder[0])
 
 
@@ -230,7 +231,7 @@ def _log_half_power(order: float, x: Tensor) -> Tensor | float:
 
 
 def _growth(order: float, x: Tensor, s: Tensor) -> Tensor:
-    """S - nu log((nu + s)/x), exact to rounding also near its zero, where two terms of size nu cancel."""
+    """Return s - nu log((nu + s)/x), exact to rounding also near its zero, where two terms of size nu cancel."""
     if order == 0:
         return x
     root_high, root_low = _scaled_root(order, x.dtype)
@@ -326,6 +327,11 @@ def _apply(name: str, order: float, x: Tensor) -> Tensor:
     if not 0 <= order < math.inf:
         raise ValueError(f"order must be a finite number of at least 0; got {order}.")
     dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
-    working = dtype if dtype in debye.SAFE_RADIUS else torch.float32
-    value: Tensor = _Elementwise.apply(x.to(working), order, name)  # type: ignore[no-untyped-call]
+    x = x.to(working_dtype(dtype))
+    value: Tensor = _Elementwise.apply(x.masked_fill(x < 0, torch.nan), order, name)  # type: ignore[no-untyped-call]
     return value.to(dtype)
+
+
+def working_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision to compute in for numbers of a floating dtype: float32 for the half precisions."""
+    return dtype if dtype in debye.SAFE_RADIUS else torch.float32

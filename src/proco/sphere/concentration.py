@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from proco.sphere.bessel import bessel_ratio, bessel_ratio_slope
+from proco.sphere.bessel import bessel_ratio, bessel_ratio_slope, working_dtype
 
 ConcentrationMethod = Literal["sra", "exact", "official"]
 
@@ -33,12 +33,16 @@ def concentration_from_mean_length(
         raise ValueError(f"dim must be at least 2; got {dim}.")
     if not max_concentration > 0:
         raise ValueError(f"max_concentration must be positive; got {max_concentration}.")
+    dtype, mean_length = mean_length.dtype, mean_length.to(working_dtype(mean_length.dtype))
     squared = mean_length.square()
     spread = (1 - squared).clamp_min(torch.finfo(mean_length.dtype).tiny)
     if method == "official":
-        return (dim * mean_length / spread).clamp(0, max_concentration)
-    sra = (mean_length * (dim - squared) / spread).clamp(0, max_concentration)
-    return sra if method == "sra" else _newton(sra.detach(), mean_length, dim, max_concentration)
+        kappa = (dim * mean_length / spread).clamp(0, max_concentration)
+    else:
+        kappa = (mean_length * (dim - squared) / spread).clamp(0, max_concentration)
+    if method == "exact":
+        kappa = _newton(kappa.detach(), mean_length, dim, max_concentration)
+    return kappa.to(dtype)
 
 
 def _newton(kappa: Tensor, mean_length: Tensor, dim: int, max_concentration: float) -> Tensor:

@@ -1,5 +1,6 @@
 """Mixtures of von Mises-Fisher distributions: soft clustering of unit vectors by expectation-maximisation."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -30,7 +31,7 @@ class VonMisesFisherMixture:
 
     Each of n_init restarts begins with centres that are far from each other (the seeding of k-means++ with the
     squared chord as distance) and stops when the mean log-likelihood rises by less than tol; the best is kept. A
-    component that loses its vectors is put onto the one that the mixture explains worst.
+    component that loses its vectors is put onto the one that the mixture explains worst, a limited number of times.
 
     After `fit`: weights_ (C,), means_ (C, p) unit mean directions, concentrations_ (C,), log_likelihood_ (mean per
     vector), n_iter_, converged_. The same seed gives the same fit.
@@ -62,6 +63,8 @@ class VonMisesFisherMixture:
         for name, number in (("n_components", n_components), ("n_init", n_init), ("max_iter", max_iter)):
             if number < 1:
                 raise ValueError(f"{name} must be at least 1; got {number}.")
+        # The formula is checked where it is used: here, on nothing.
+        concentration_from_mean_length(torch.zeros(0), 2, method, max_concentration=max_concentration)
         self.n_components = n_components
         self.n_init = n_init
         self.max_iter = max_iter
@@ -128,39 +131,31 @@ class VonMisesFisherMixture:
         return _joint_log_density(vectors, fitted)
 
     def _run(self, vectors: Tensor, generator: torch.Generator) -> _Fit:
-        centres = _distant_vectors(vectors, self.n_components, generator)
-        nearest = (vectors @ centres.T).argmax(dim=1)
-        fit = self._maximise(vectors, one_hot(nearest, self.n_components).to(vectors.dtype), vectors @ centres.T)
+        similarity = vectors @ _distant_vectors(vectors, self.n_components, generator).T
+        responsibilities, joint = one_hot(similarity.argmax(dim=1), self.n_components).to(vectors.dtype), similarity
+        best: _Fit | None = None
+        previous = -math.inf
+        rescues_left = self.n_components  # a component that cannot live is given up in the end
         for iteration in range(1, self.max_iter + 1):
+            empty = _empty(responsibilities) if rescues_left else []
+            if empty:
+                responsibilities = _rescue(vectors, responsibilities, joint, empty)
+                rescues_left, previous = max(0, rescues_left - len(empty)), -math.inf
+            fit = self._maximise(vectors, responsibilities)
             joint = _joint_log_density(vectors, fit)
             log_likelihood = joint.logsumexp(dim=1).mean().item()
-            converged = log_likelihood - fit.log_likelihood < self.tol
+            converged = log_likelihood - previous < self.tol
             fit = replace(fit, log_likelihood=log_likelihood, num_iterations=iteration, converged=converged)
+            if best is None or fit.log_likelihood >= best.log_likelihood:
+                best = fit
             if converged:
-                return fit
-            fit = self._maximise(vectors, joint.softmax(dim=1), joint, log_likelihood)
-        return replace(fit, num_iterations=self.max_iter, log_likelihood=self._mean_log_density(vectors, fit))
+                break
+            responsibilities, previous = joint.softmax(dim=1), log_likelihood
+        assert best is not None
+        return replace(best, num_iterations=iteration, converged=converged)
 
-    @staticmethod
-    def _mean_log_density(vectors: Tensor, fit: _Fit) -> float:
-        return _joint_log_density(vectors, fit).logsumexp(dim=1).mean().item()
-
-    def _maximise(
-        self, vectors: Tensor, responsibilities: Tensor, joint: Tensor, log_likelihood: float = float("-inf")
-    ) -> _Fit:
+    def _maximise(self, vectors: Tensor, responsibilities: Tensor) -> _Fit:
         mass = responsibilities.sum(dim=0)
-        empty = (mass < min(_LEAST_MASS, len(vectors) / self.n_components)).nonzero().flatten()
-        if len(empty):
-            # The vectors explained worst start the empty components anew, with everything near them.
-            worst = joint.logsumexp(dim=1).argsort()[: len(empty)]
-            rescued = responsibilities.clone()
-            rescued[:, empty] = 0
-            for component, index in zip(empty.tolist(), worst.tolist(), strict=True):
-                neighbours = (vectors @ vectors[index]).topk(min(len(vectors), int(_LEAST_MASS) + 1)).indices
-                rescued[neighbours] = 0
-                rescued[neighbours, component] = 1
-            responsibilities, log_likelihood = rescued, float("-inf")
-            mass = responsibilities.sum(dim=0)
         sums = responsibilities.T @ vectors
         lengths = torch.linalg.vector_norm(sums, dim=1)
         mean_length = (lengths / mass.clamp_min(torch.finfo(mass.dtype).tiny)).clamp_max(1)
@@ -169,7 +164,30 @@ class VonMisesFisherMixture:
         )
         # A sum of zero has no direction; its concentration is 0, so any direction will do.
         directions = torch.where(lengths[:, None] > 0, sums / lengths[:, None], vectors[:1].expand_as(sums))
-        return _Fit(mass / mass.sum(), VonMisesFisher(directions, concentration, False), log_likelihood)
+        return _Fit(mass / mass.sum(), VonMisesFisher(directions, concentration, False), -math.inf)
+
+
+def _empty(responsibilities: Tensor) -> list[int]:
+    """Return the components that answer for too few vectors to have a spread."""
+    least = min(_LEAST_MASS, len(responsibilities) / responsibilities.shape[1])
+    found: list[int] = (responsibilities.sum(dim=0) < least).nonzero().flatten().tolist()
+    return found
+
+
+def _rescue(vectors: Tensor, responsibilities: Tensor, joint: Tensor, empty: list[int]) -> Tensor:
+    """Give each empty component the vector that is explained worst, and its nearest neighbours, for its own."""
+    rescued = responsibilities.clone()
+    rescued[:, empty] = 0
+    score = joint.logsumexp(dim=1)
+    group = max(1, min(int(_LEAST_MASS) + 1, len(vectors) // responsibilities.shape[1]))
+    for component in empty:
+        worst = score.argmin()
+        similarity = (vectors @ vectors[worst]).masked_fill(score.isposinf(), -math.inf)
+        neighbours = similarity.topk(group).indices
+        rescued[neighbours] = 0
+        rescued[neighbours, component] = 1
+        score = score.index_fill(0, neighbours, math.inf)  # taken: not for the next component
+    return rescued
 
 
 def _joint_log_density(vectors: Tensor, fit: _Fit) -> Tensor:

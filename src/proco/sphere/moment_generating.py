@@ -16,6 +16,7 @@ from proco.sphere.bessel import (
     num_ladder_steps,
     ratio_ladder,
     ratio_over_x,
+    working_dtype,
 )
 
 
@@ -28,8 +29,12 @@ def log_mgf(concentration: Tensor, cosine: Tensor, length: float, dim: int) -> T
     >>> log_mgf(torch.tensor([100.0, 606.0]), torch.tensor(0.9), length=10.0, dim=128)
     tensor([5.1006, 8.1257])
     """
-    value: Tensor = _LogMgf.apply(concentration, cosine, length, dim / 2 - 1)  # type: ignore[no-untyped-call]
-    return value
+    dtype = torch.promote_types(concentration.dtype, cosine.dtype)
+    working = working_dtype(dtype)
+    value: Tensor = _LogMgf.apply(  # type: ignore[no-untyped-call]
+        concentration.to(working), cosine.to(working), length, dim / 2 - 1
+    )
+    return value.to(dtype)
 
 
 def log_mgf_and_slope(concentration: Tensor, cosine: Tensor, length: float, order: float) -> tuple[Tensor, Tensor]:
@@ -53,16 +58,17 @@ def log_mgf_and_slope(concentration: Tensor, cosine: Tensor, length: float, orde
                 (2 * (order + step) + tilted * (tilted * after[step]))
                 / (2 * (order + step) + concentration * (concentration * before[step]))
             )
-        rho = ratio_over_x(order, tilted)
+        rho = after[0]
     return value, length * concentration * rho
 
 
 def _squared_gain(concentration: Tensor, cosine: Tensor, length: float) -> Tensor:
-    return (2 * length) * concentration * cosine + length**2
+    # Vectors a little longer than 1, as half precisions have them, must not make |kappa mu + t|^2 negative.
+    return torch.maximum((2 * length) * concentration * cosine + length**2, -concentration.square())
 
 
 def _tilted(concentration: Tensor, d: Tensor) -> Tensor:
-    return (concentration.square() + d).clamp_min(0).sqrt()
+    return (concentration.square() + d).sqrt()
 
 
 class _LogMgf(torch.autograd.Function):

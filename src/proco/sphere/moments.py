@@ -1,15 +1,14 @@
 """Running first moments of the embeddings of each class: all that a von Mises-Fisher estimate needs."""
 
-from collections.abc import Callable
-from typing import Any, Self
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.functional import normalize
 
 from proco.distributed import all_reduce_sum, world_size
+from proco.full_precision import FullPrecisionModule
 
 
-class ClassMoments(nn.Module):
+class ClassMoments(FullPrecisionModule):
     """Per-class sums and counts of embeddings, over two windows, equal on every rank.
 
     The *running* window holds this epoch so far. The *estimation* window, from which distributions are estimated,
@@ -39,16 +38,21 @@ class ClassMoments(nn.Module):
 
     @torch.no_grad()
     def update(self, embeddings: Tensor, labels: Tensor) -> None:
-        """Take in a batch: embeddings (N, p) of any floating type, labels (N,) in [0, K)."""
+        """Take in a batch: embeddings (N, p) of any floating type, labels (N,) in [0, K).
+
+        Rows that are not finite are left out: one overflow must not stay in the statistics for two epochs.
+        """
         embeddings = embeddings.detach().to(self.sums.dtype)
+        is_finite = embeddings.isfinite().all(dim=1)
+        embeddings = torch.where(is_finite[:, None], embeddings, 0.0)
         if world_size() == 1:
             for sums, counts in self._windows():
                 sums.index_add_(0, labels, embeddings)
-                counts.index_add_(0, labels, torch.ones_like(labels, dtype=counts.dtype))
+                counts.index_add_(0, labels, is_finite.to(counts.dtype))
             return
         # One message of K (p + 1) numbers, whatever the number of samples on each rank.
         batch = embeddings.new_zeros(len(self.counts), embeddings.shape[1] + 1)
-        batch.index_add_(0, labels, torch.cat([embeddings, embeddings.new_ones(len(embeddings), 1)], dim=1))
+        batch.index_add_(0, labels, torch.cat([embeddings, is_finite[:, None].to(embeddings.dtype)], dim=1))
         all_reduce_sum(batch)
         for sums, counts in self._windows():
             sums += batch[:, :-1]
@@ -68,7 +72,7 @@ class ClassMoments(nn.Module):
 
     def mean_direction(self) -> Tensor:
         """Return the unit mean direction of each class, (K, p); zero for a class that has none."""
-        return nn.functional.normalize(self.sums, dim=1)
+        return normalize(self.sums, dim=1)
 
     def mean_length(self) -> Tensor:
         """Return the length of each class's mean embedding, (K,), in [0, 1] up to rounding."""
@@ -81,13 +85,3 @@ class ClassMoments(nn.Module):
 
     def _windows(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         return (self.sums, self.counts), (self.running_sums, self.running_counts)
-
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        # model.half() must not reach the sums: bfloat16 stops counting at 256.
-        def keep_precision(tensor: Tensor) -> Tensor:
-            target: Tensor = fn(tensor.new_empty(0))
-            too_coarse = target.is_floating_point() and target.dtype.itemsize < 4
-            moved: Tensor = tensor.to(target.device) if too_coarse else fn(tensor)
-            return moved
-
-        return super()._apply(keep_precision, recurse)  # type: ignore[no-untyped-call, no-any-return]

@@ -16,6 +16,7 @@ from proco.sphere.bessel import (
     bessel_ratio_slope,
     log_ive_regular,
     ratio_over_x,
+    working_dtype,
 )
 from proco.sphere.moment_generating import log_mgf
 
@@ -52,7 +53,8 @@ class VonMisesFisher(Distribution):
     loc: Tensor
     concentration: Tensor
 
-    def __init__(self, loc: Tensor, concentration: Tensor, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor, concentration: Tensor | float, validate_args: bool | None = None) -> None:
+        concentration = torch.as_tensor(concentration, dtype=loc.dtype, device=loc.device)
         if loc.dim() < 1 or loc.shape[-1] < 2:
             raise ValueError(f"loc must have at least 2 dimensions in its last axis; got shape {tuple(loc.shape)}.")
         # Not torch.broadcast_shapes: its first call imports sympy, two seconds.
@@ -98,9 +100,9 @@ class VonMisesFisher(Distribution):
     def variance(self) -> Tensor:
         """The variance of each coordinate: A'(kappa) along loc and A(kappa)/kappa across it."""
         along = bessel_ratio_slope(self._order, self.concentration).unsqueeze(-1)
-        across = ratio_over_x(self._order, self.concentration).unsqueeze(-1)
+        across = ratio_over_x(self._order, self.concentration.to(working_dtype(self.loc.dtype))).unsqueeze(-1)
         squares = self.loc.square()
-        return along * squares + across * (1 - squares)
+        return (along * squares + across * (1 - squares)).to(self.loc.dtype)
 
     def _scaled_log_normalizer(self) -> Tensor:
         """Log C_p(kappa) - kappa, which stays moderate for any kappa."""
@@ -110,8 +112,8 @@ class VonMisesFisher(Distribution):
         """Return the log-density of unit vectors (..., p) with respect to the area of the sphere."""
         if self._validate_args:
             self._validate_sample(value)
-        cosine = (self.loc * value).sum(-1)
-        return self.concentration * (cosine - 1) - self._scaled_log_normalizer()
+        # loc.x - 1 by the chord, which keeps its digits where the density is high.
+        return -self.concentration * (value - self.loc).square().sum(-1) / 2 - self._scaled_log_normalizer()
 
     def entropy(self) -> Tensor:
         """Return the differential entropy, log C_p - kappa A_p."""
@@ -127,7 +129,9 @@ class VonMisesFisher(Distribution):
         """Draw sample_shape + batch_shape unit vectors with gradients to loc and concentration."""
         shape = self._extended_shape(sample_shape)
         loc, concentration = self.loc.expand(shape), self.concentration.expand(shape[:-1])
-        angle: Tensor = _PolarAngle.apply(concentration, self.dim)  # type: ignore[no-untyped-call]
+        working = working_dtype(concentration.dtype)
+        angle: Tensor = _PolarAngle.apply(concentration.to(working), self.dim)  # type: ignore[no-untyped-call]
+        angle = angle.to(loc.dtype)
         noise = torch.randn_like(loc)  # its part across loc points anywhere in the tangent space alike
         tangent = noise - (noise * loc).sum(-1, keepdim=True) * loc
         tangent = torch.nn.functional.normalize(tangent, dim=-1)
@@ -139,14 +143,23 @@ class VonMisesFisher(Distribution):
 def _kl_vmf_vmf(p: VonMisesFisher, q: VonMisesFisher) -> Tensor:
     if p.dim != q.dim:
         raise ValueError(f"the distributions live on spheres of different dimensions: {p.dim} and {q.dim}.")
-    # E_p log p - E_p log q with every difference formed before it is multiplied by a concentration.
+    # E_p log p - E_p log q. The two normalisers differ by far less than their size, hence the float64.
+    result = torch.promote_types(p.loc.dtype, q.loc.dtype)
+    p, q = _in_double(p), _in_double(q)
     shortfall = -bessel_ratio_minus_one(p._order, p.concentration)
     tilt = (p.loc - q.loc).square().sum(-1) / 2  # 1 - cosine, exactly 0 for equal directions
-    return (
+    divergence = (
         (q._scaled_log_normalizer() - p._scaled_log_normalizer())
         + (q.concentration - p.concentration) * shortfall
         + q.concentration * p._mean_length * tilt
     )
+    return divergence.to(result)
+
+
+def _in_double(distribution: VonMisesFisher) -> VonMisesFisher:
+    if distribution.loc.device.type == "mps":  # has no float64
+        return distribution
+    return VonMisesFisher(distribution.loc.double(), distribution.concentration.double(), validate_args=False)
 
 
 # --- The angle between a sample and loc -----------------------------------------------------------------------------
@@ -160,7 +173,7 @@ def _sample_angle(concentration: Tensor, dim: int) -> Tensor:
     more are taken at every dimension and concentration; the others are drawn again.
     """
     kappa = concentration.flatten()
-    b = (dim - 1) / (2 * kappa + torch.sqrt(4 * kappa.square() + (dim - 1) ** 2))
+    b = (dim - 1) / (2 * kappa + torch.hypot(2 * kappa, kappa.new_tensor(dim - 1.0)))
     centre = 2 * b / (1 + b)  # 1 - x0 in Wood's notation
     proposal = Beta(kappa.new_tensor((dim - 1) / 2), kappa.new_tensor((dim - 1) / 2))
     gap = torch.empty_like(kappa)  # 1 - cos theta
@@ -170,7 +183,7 @@ def _sample_angle(concentration: Tensor, dim: int) -> Tensor:
         k, b_left, c = kappa[left], b[left], centre[left]
         drawn = 2 * b_left * z / (1 - (1 - b_left) * z)
         log_ratio = k * (c - drawn) + (dim - 1) * torch.log((c + (1 - c) * drawn) / (c * (2 - c)))
-        taken = log_ratio >= torch.log(torch.rand_like(z))
+        taken = ~(log_ratio < torch.log(torch.rand_like(z)))  # also where the ratio is NaN: drawing again would not end
         gap[left[taken]] = drawn[taken]
         left = left[~taken]
     smallest = torch.finfo(gap.dtype).tiny  # keeps the log of the sine finite

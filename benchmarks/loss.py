@@ -82,7 +82,7 @@ def measure(num_samples: int, num_classes: int, dim: int, mode: str, device: tor
         print(f"  {num_samples} x {num_classes} x {dim}: {name} ...", flush=True)
         criterion = build(name, num_classes, dim, device)
         steps[name], state[name] = step_of(criterion, features, labels, mode), state_mib(criterion)
-        for _ in range(3):
+        for _ in range(2):  # compile and warm up
             steps[name]()
         features.grad = None
         gc.collect()
@@ -107,13 +107,16 @@ def measure(num_samples: int, num_classes: int, dim: int, mode: str, device: tor
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    device = default_device()
     parser.add_argument(
-        "--mode", choices=["default", "reduce-overhead", "eager"], default="default", help="how to compile"
+        "--mode",
+        choices=["default", "reduce-overhead", "eager"],
+        default="eager" if device.type == "cpu" else "default",
+        help="how to compile (on a CPU not at all by default: it would take minutes)",
     )
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="N,K,p")
     add_json_option(parser)
     options = parser.parse_args()
-    device = default_device()
     rows = []
     for shape in options.shapes:
         num_samples, num_classes, dim = map(int, shape.split(","))

@@ -28,11 +28,13 @@ def synchronize(device: torch.device) -> None:
 def interleaved_ms(
     contenders: Mapping[str, Callable[[], object]], device: torch.device, *, seconds: float = 4.0, rounds: int = 20
 ) -> dict[str, float]:
-    """Return the median milliseconds of each contender, timed in turn so that a slow moment hits all of them alike."""
-    repeats = {}
-    for name, run in contenders.items():
-        once = min(_seconds(run, 1, device) for _ in range(3))
-        repeats[name] = max(1, int(seconds / rounds / len(contenders) / once))
+    """Return the median milliseconds of each contender, timed in turn so that a slow moment hits all of them alike.
+
+    Takes about the given seconds; where a single call is long, fewer rounds, but at least three.
+    """
+    once = {name: _seconds(run, 1, device) for name, run in contenders.items()}
+    rounds = max(3, min(rounds, int(seconds / sum(once.values()))))
+    repeats = {name: max(1, int(seconds / rounds / len(contenders) / once[name])) for name in contenders}
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():

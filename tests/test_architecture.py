@@ -11,7 +11,15 @@ import proco
 
 SOURCE = Path(proco.__file__).parent
 # Left to right; a module may import from its own layer's package and from layers before it.
-LAYERS = [["distributed", "full_precision"], ["sphere"], ["losses"], ["cli"]]
+LAYERS = [
+    ["errors"],
+    ["registry"],
+    ["config", "distributed", "full_precision"],
+    ["sphere"],
+    ["losses"],
+    ["data"],
+    ["cli"],
+]
 HEAVY = ["timm", "torchvision", "matplotlib", "scipy", "sklearn", "pandas", "yaml", "typer", "rich"]
 
 

@@ -1,0 +1,169 @@
+"""Settings: frozen dataclasses, merged strictly from defaults, a recipe file and the command line.
+
+A recipe is YAML; a setting on the command line is `optim.lr=0.1`, its value read as YAML too. Later layers win. An
+unknown name or a value of the wrong type is an error that names the setting and the nearest one.
+"""
+
+import dataclasses
+import types
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from proco.errors import ConfigError
+from proco.registry import suggest
+
+C = TypeVar("C")
+Settings = Mapping[str, Any]
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """Read a YAML file of settings."""
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read the recipe {path}: {error.strerror}.") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold settings, name: value; got {type(content).__name__}.")
+    return content
+
+
+def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Turn `optim.lr=0.1` and the like into nested settings.
+
+    >>> read_assignments(["optim.lr=0.1", "views=[a, b]"])
+    {'optim': {'lr': 0.1}, 'views': ['a', 'b']}
+    """
+    import yaml
+
+    settings: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"a setting is written name=value; got {assignment!r}.")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{name}: cannot read the value {text!r}.") from error
+        *parents, leaf = name.split(".")
+        place = settings
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{name}: {parent} was given a value of its own before.")
+        place[leaf] = value
+    return settings
+
+
+def merge(kind: type[C], *layers: Settings) -> C:
+    """Build a config dataclass from its defaults and layers of settings, later ones winning."""
+    return _build(kind, _overlay({}, layers), "")
+
+
+def as_settings(config: object) -> dict[str, Any]:
+    """Return a config dataclass as plain settings, from which `merge` builds an equal one."""
+    assert dataclasses.is_dataclass(config)
+    return {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
+
+
+def _overlay(base: dict[str, Any], layers: Iterable[Settings]) -> dict[str, Any]:
+    for layer in layers:
+        for name, value in layer.items():
+            old = base.get(name)
+            base[name] = (
+                _overlay(dict(old), [value]) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+            )
+    return base
+
+
+def _build(kind: type[C], settings: Settings, prefix: str) -> C:
+    hints = get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for name in settings:
+        if name not in fields:
+            raise ConfigError(f"unknown setting '{prefix}{name}'; {suggest(str(name), fields)}")
+    required = {
+        name
+        for name, field in fields.items()
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+    for name in sorted(required - set(settings)):
+        raise ConfigError(f"the setting '{prefix}{name}' is missing; it has no default.")
+    return kind(**{name: _convert(hints[name], value, prefix + name) for name, value in settings.items()})
+
+
+def _convert(hint: Any, value: Any, name: str) -> Any:
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, Mapping):
+            raise _mismatch(name, "settings of its own", value)
+        return _build(hint, value, f"{name}.")
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _convert_union(arguments, value, name)
+    if origin is Literal:
+        if value not in arguments or isinstance(value, bool) != any(
+            isinstance(a, bool) for a in arguments if a == value
+        ):
+            raise _mismatch(name, " or ".join(map(repr, arguments)), value)
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise _mismatch(name, "a list", value)
+        return tuple(_convert(arguments[0], item, f"{name}[{i}]") for i, item in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise _mismatch(name, "a mapping", value)
+        return {str(key): _convert(arguments[1], item, f"{name}.{key}") for key, item in value.items()}
+    return value if hint is Any else _convert_scalar(hint, value, name)
+
+
+def _convert_union(arguments: tuple[Any, ...], value: Any, name: str) -> Any:
+    if value is None and type(None) in arguments:
+        return None
+    problems = []
+    for argument in arguments:
+        if argument is not type(None):
+            try:
+                return _convert(argument, value, name)
+            except ConfigError as error:
+                problems.append(error)
+    raise problems[0]
+
+
+def _convert_scalar(hint: Any, value: Any, name: str) -> Any:
+    if hint is bool and isinstance(value, bool):
+        return value
+    if hint is int and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            return float(value)  # YAML reads 1e-3 as a string
+        except ValueError:
+            pass
+    if hint is str and isinstance(value, str):
+        return value
+    if hint is Path and isinstance(value, str | Path):
+        return Path(value)
+    raise _mismatch(
+        name,
+        {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path"}[hint],
+        value,
+    )
+
+
+def _mismatch(name: str, expected: str, value: Any) -> ConfigError:
+    return ConfigError(f"{name}: expected {expected}, got {value!r}.")
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return as_settings(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value

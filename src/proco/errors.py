@@ -1,0 +1,13 @@
+"""The errors that end a command with one line instead of a traceback."""
+
+
+class ProCoError(Exception):
+    """Something the user can mend: a setting, a file, a run folder."""
+
+
+class ConfigError(ProCoError, ValueError):
+    """A recipe or a setting on the command line is wrong."""
+
+
+class DataError(ProCoError, ValueError):
+    """A data set is missing, incomplete or not what it says."""

@@ -1,0 +1,55 @@
+"""Named things that announce themselves: data sets, backbones, losses, methods."""
+
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+from proco.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T]):
+    """A mapping from names to things, filled by a decorator where they are defined.
+
+    >>> SHAPES = Registry[type]("shape")
+    >>> @SHAPES.register("circle")
+    ... class Circle: ...
+    >>> SHAPES["circle"].__name__, list(SHAPES)
+    ('Circle', ['circle'])
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._items: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Return a decorator that files a thing under name; a name is given once."""
+
+        def file(item: T) -> T:
+            if name in self._items:
+                raise ValueError(f"the {self.kind} {name!r} is registered already, as {self._items[name]}.")
+            self._items[name] = item
+            return item
+
+        return file
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._items:
+            raise ConfigError(f"unknown {self.kind} {name!r}; {suggest(name, self._items)}")
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._items))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._items
+
+
+def suggest(name: str, choices: Mapping[str, object]) -> str:
+    """Return the end of a sentence that offers the nearest choice, or all of them."""
+    near = get_close_matches(name, choices, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(sorted(choices))}."

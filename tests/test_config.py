@@ -1,0 +1,105 @@
+"""Settings: layers, types, and what is said of a wrong one."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from proco.config import as_settings, merge, read_assignments, read_recipe
+from proco.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optim:
+    lr: float = 0.3
+    nesterov: bool = False
+    schedule: Literal["step", "cosine"] = "step"
+    milestones: tuple[int, ...] = (160, 180)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    name: str
+    epochs: int = 200
+    folder: Path | None = None
+    optim: Optim = field(default_factory=Optim)
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+def test_later_layers_win_and_leave_the_rest() -> None:
+    recipe = {"name": "a", "optim": {"lr": 0.1, "schedule": "cosine"}}
+    config = merge(Config, recipe, read_assignments(["optim.lr=0.2", "epochs=3"]))
+    assert config == Config(name="a", epochs=3, optim=Optim(lr=0.2, schedule="cosine"))
+
+
+def test_values_take_the_type_of_the_field() -> None:
+    words = [
+        "name=x",
+        "optim.lr=1e-3",
+        "optim.milestones=[1, 2]",
+        "folder=runs/a",
+        "extra={a: 1}",
+        "optim.nesterov=true",
+    ]
+    config = merge(Config, read_assignments(words))
+    assert config.optim == Optim(lr=0.001, milestones=(1, 2), nesterov=True)
+    assert config.folder == Path("runs/a")
+    assert config.extra == {"a": 1.0}
+    assert merge(Config, {"name": "x", "folder": None}).folder is None
+    assert isinstance(merge(Config, {"name": "x", "optim": {"lr": 1}}).optim.lr, float)
+
+
+def test_settings_round_trip() -> None:
+    config = Config(name="a", folder=Path("b"), optim=Optim(milestones=(1,)), extra={"c": 2.0})
+    assert merge(Config, as_settings(config)) == config
+
+
+def test_layers_are_not_changed_by_merging() -> None:
+    recipe = {"name": "a", "optim": {"lr": 0.1}}
+    merge(Config, recipe, {"optim": {"lr": 0.2}})
+    assert recipe == {"name": "a", "optim": {"lr": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("optim.nestrov=true", r"unknown setting 'optim\.nestrov'; did you mean 'nesterov'\?"),
+        ("zzz=1", "unknown setting 'zzz'; choose from epochs, extra, folder, name, optim"),
+        ("epochs=ten", "epochs: expected a whole number, got 'ten'"),
+        ("epochs=1.5", "epochs: expected a whole number, got 1.5"),
+        ("epochs=true", "epochs: expected a whole number, got True"),
+        ("optim.lr=fast", r"optim\.lr: expected a number, got 'fast'"),
+        ("optim.nesterov=1", r"optim\.nesterov: expected true or false, got 1"),
+        ("optim.schedule=linear", r"optim\.schedule: expected 'step' or 'cosine', got 'linear'"),
+        ("optim.milestones=5", r"optim\.milestones: expected a list, got 5"),
+        ("optim.milestones=[1, a]", r"optim\.milestones\[1\]: expected a whole number, got 'a'"),
+        ("optim=3", "optim: expected settings of its own, got 3"),
+        ("extra.a=b", r"extra\.a: expected a number, got 'b'"),
+        ("name=3", "name: expected text, got 3"),
+        ("epochs", "a setting is written name=value; got 'epochs'"),
+        ("epochs=[1", "epochs: cannot read the value"),
+    ],
+)
+def test_wrong_settings_are_explained(assignment: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        merge(Config, {"name": "x"}, read_assignments([assignment]))
+
+
+def test_missing_setting_is_named() -> None:
+    with pytest.raises(ConfigError, match="the setting 'name' is missing"):
+        merge(Config)
+
+
+def test_recipes_are_read_and_wrong_ones_explained(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("name: a\noptim: {lr: 0.1}\n")
+    assert merge(Config, read_recipe(path)).optim.lr == 0.1
+    path.write_text("- a\n")
+    with pytest.raises(ConfigError, match="must hold settings, name: value; got list"):
+        read_recipe(path)
+    path.write_text("a: [")
+    with pytest.raises(ConfigError, match="is not valid YAML"):
+        read_recipe(path)
+    with pytest.raises(ConfigError, match=r"cannot read the recipe .*: No such file"):
+        read_recipe(tmp_path / "none.yaml")

@@ -1,0 +1,1 @@
+"""Networks: backbones from images to features, and heads from features to logits and embeddings."""

@@ -1,0 +1,72 @@
+"""ResNet for small images (He et al., CVPR 2016, section 4.2): the field's ResNet-32 on CIFAR."""
+
+from torch import Tensor, nn
+from torch.nn.functional import pad, relu
+
+STAGE_WIDTHS = (16, 32, 64)
+
+
+class SmallResNet(nn.Module):
+    """Three stages of equal residual blocks on (N, channels, H, W); features are (N, num_features).
+
+    blocks_per_stage 5 is ResNet-32 (6 n + 2 layers). The shortcut between stages has no parameters: it takes every
+    second pixel and pads channels with zeros ("option A"). Convolutions start from Kaiming's normal distribution
+    (fan-in), as in the official code; batch norms at 1 and 0. width multiplies the channels: 1 is the standard network,
+    4 begins at 64.
+
+    >>> import torch
+    >>> SmallResNet()(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 64])
+    """
+
+    def __init__(self, blocks_per_stage: int = 5, *, width: int = 1, in_channels: int = 3) -> None:
+        super().__init__()
+        widths = [width * channels for channels in STAGE_WIDTHS]
+        self.num_features = widths[-1]
+        self.stem = nn.Conv2d(in_channels, widths[0], 3, padding=1, bias=False)
+        self.stem_norm = nn.BatchNorm2d(widths[0])
+        self.stages = nn.Sequential()
+        channels = widths[0]
+        for stage, out_channels in enumerate(widths):
+            blocks = nn.Sequential()
+            for block in range(blocks_per_stage):
+                stride = 2 if stage > 0 and block == 0 else 1
+                blocks.append(_Block(channels, out_channels, stride))
+                channels = out_channels
+            self.stages.append(blocks)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return features (N, num_features), the mean over positions of the last stage."""
+        hidden: Tensor = self.stages(relu(self.stem_norm(self.stem(images))))
+        return hidden.mean(dim=(2, 3))
+
+
+class _Block(nn.Module):
+    """Two 3x3 convolutions around a shortcut."""
+
+    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, stride=stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(out_channels)
+        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(out_channels)
+        self.stride = stride
+        self.added_channels = out_channels - in_channels
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        residual = self.norm2(self.conv2(relu(self.norm1(self.conv1(hidden)))))
+        return relu(residual + self._shortcut(hidden))
+
+    def _shortcut(self, hidden: Tensor) -> Tensor:
+        if self.stride == 1:
+            return hidden
+        before = self.added_channels // 2
+        return pad(hidden[:, :, ::2, ::2], (0, 0, 0, 0, before, self.added_channels - before))
+
+
+def resnet32(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
+    """Return the ResNet-32 of the paper's CIFAR experiments."""
+    return SmallResNet(5, width=width, in_channels=in_channels)

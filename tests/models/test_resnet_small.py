@@ -1,0 +1,58 @@
+"""The small ResNet against the published sizes and a block written out by hand."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import batch_norm, conv2d, relu
+
+from proco.models.resnet_small import SmallResNet, _Block, resnet32
+
+
+def num_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_sizes_are_the_published_ones() -> None:
+    # With a linear classifier of 10 classes: 0.27 M for ResNet-20, 0.46 M for ResNet-32, 0.85 M for ResNet-56.
+    classifier = 64 * 10 + 10
+    assert num_parameters(SmallResNet(3)) + classifier == 269_722
+    assert num_parameters(resnet32()) + classifier == 464_154
+    assert num_parameters(SmallResNet(9)) + classifier == 853_018
+
+
+@pytest.mark.parametrize("size", [28, 32, 64])
+def test_any_image_size_gives_features_of_one_width(size: int) -> None:
+    assert resnet32(in_channels=1)(torch.zeros(2, 1, size, size)).shape == (2, 64)
+    assert SmallResNet(1, width=4)(torch.zeros(2, 3, size, size)).shape == (2, 256)
+
+
+def test_resolution_halves_twice() -> None:
+    network = SmallResNet(1)
+    hidden = network.stem(torch.zeros(1, 3, 32, 32))
+    shapes = []
+    for stage in network.stages:
+        hidden = stage(hidden)
+        shapes.append(tuple(hidden.shape[1:]))
+    assert shapes == [(16, 32, 32), (32, 16, 16), (64, 8, 8)]
+
+
+def test_block_between_stages_is_the_formula() -> None:
+    torch.manual_seed(0)
+    block = _Block(4, 8, stride=2).eval()
+    hidden = torch.randn(2, 4, 6, 6)
+
+    def norm(x: torch.Tensor) -> torch.Tensor:
+        return batch_norm(x, torch.zeros(8), torch.ones(8), torch.ones(8), torch.zeros(8))
+
+    residual = norm(conv2d(hidden, block.conv1.weight, stride=2, padding=1))
+    residual = norm(conv2d(relu(residual), block.conv2.weight, padding=1))
+    shortcut = torch.zeros(2, 8, 3, 3)
+    shortcut[:, 2:6] = hidden[:, :, ::2, ::2]  # two channels of zeros on either side
+    torch.testing.assert_close(block(hidden), relu(residual + shortcut))
+
+
+def test_convolutions_start_with_kaiming_normal_fan_in() -> None:
+    torch.manual_seed(0)
+    weight = resnet32().stages[2][1].conv1.weight
+    assert weight.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.03)
+    assert weight.mean().abs() < 1e-3

@@ -17,7 +17,7 @@ LAYERS = [
     ["config", "distributed", "full_precision"],
     ["sphere"],
     ["losses"],
-    ["data", "models"],
+    ["augment", "data", "models"],
     ["cli"],
 ]
 HEAVY = ["timm", "torchvision", "matplotlib", "scipy", "sklearn", "pandas", "yaml", "typer", "rich"]

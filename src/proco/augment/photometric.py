@@ -37,7 +37,7 @@ def sharpness(images: Tensor, factor: Tensor) -> Tensor:
     sharp = images.float()
     inner = sharp[:, :, 1:-1, 1:-1]
     smooth = conv2d(sharp, kernel, groups=channels).round()
-    sharp[:, :, 1:-1, 1:-1] = inner + (1 - _per_image(factor)) * (smooth - inner)
+    sharp[:, :, 1:-1, 1:-1] = inner + _complement(factor) * (smooth - inner)
     return _to_uint8(sharp)
 
 
@@ -121,12 +121,15 @@ def _luma(images: Tensor) -> Tensor:
 
 def _weighted_channels(images: Tensor) -> Tensor:
     red, green, blue = images[:, 0:1], images[:, 1:2], images[:, 2:3]
-    return _LUMA[0] * red + _LUMA[1] * green + _LUMA[2] * blue
+    return red.mul(_LUMA[0]).add(green, alpha=_LUMA[1]).add(blue, alpha=_LUMA[2])
 
 
 def _blend(images: Tensor, other: Tensor, factor: Tensor) -> Tensor:
-    rest = (1 - factor.double()).float()  # rounded once
-    return _to_uint8(images * _per_image(factor) + other * _per_image(rest))
+    return _to_uint8(images * _per_image(factor) + other * _complement(factor))
+
+
+def _complement(factor: Tensor) -> Tensor:
+    return _per_image(1 - factor.double())  # rounded once
 
 
 def _per_image(values: Tensor) -> Tensor:

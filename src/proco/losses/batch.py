@@ -39,23 +39,22 @@ def require_labels(labels: Tensor, size: int) -> None:
         raise ValueError(f"labels must be int64 or int32; got {labels.dtype}.")
 
 
-def require_label_range(labels: Tensor, num_classes: int) -> None:
-    """Refuse labels outside [0, num_classes). Reads values: a synchronisation where they are on a device."""
-    if len(labels) == 0:
-        return
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= num_classes:
-        raise ValueError(
-            f"labels must lie in [0, {num_classes - 1}]; got {low if low < 0 else high}. "
-            "Labels start at 0; was num_classes counted from the training split?"
-        )
+def checked_labels(labels: Tensor, size: int, num_classes: int, *, validate: bool = False) -> Tensor:
+    """Refuse labels that are not size whole numbers in [0, num_classes); return them fit for any kernel.
 
-
-def refuse_negative(labels: Tensor, num_classes: int) -> Tensor:
-    """Turn negative labels into num_classes, which every kernel's own bounds check refuses.
-
-    Where `require_label_range` may not look, -1 would count from the end in compiled code, and -100 be left out.
+    Values are read only where that is free (on the CPU) or asked for, and never under torch.compile. Where they are
+    not, -1 would count from the end in compiled code and -100 be left out; so negative labels are returned as
+    num_classes, which every kernel's own bounds check refuses.
     """
+    require_labels(labels, size)
+    may_read = not torch.compiler.is_compiling() and (validate or labels.device.type == "cpu")
+    if may_read and len(labels):
+        low, high = int(labels.min()), int(labels.max())
+        if low < 0 or high >= num_classes:
+            raise ValueError(
+                f"labels must lie in [0, {num_classes - 1}]; got {low if low < 0 else high}. "
+                "Labels start at 0; was num_classes counted from the training split?"
+            )
     return torch.where(labels < 0, num_classes, labels)
 
 
@@ -69,8 +68,3 @@ def require_unit_length(embeddings: Tensor) -> None:
             f"embeddings must have length 1; {int(wrong.sum())} of {len(lengths)} have not, the first has "
             f"{lengths[wrong][0].item():.4g}. Apply torch.nn.functional.normalize(embeddings, dim=1) before the loss."
         )
-
-
-def can_read_values(tensor: Tensor) -> bool:
-    """Tell whether looking at values is free: on the CPU, outside of torch.compile."""
-    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()

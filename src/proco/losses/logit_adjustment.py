@@ -5,16 +5,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import (
-    Reduction,
-    can_read_values,
-    reduce,
-    refuse_negative,
-    require_label_range,
-    require_labels,
-    require_matrix,
-    require_reduction,
-)
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 
 
@@ -44,10 +35,7 @@ class LogitAdjustedLoss(FullPrecisionModule):
         """Return the loss of a batch."""
         num_classes = len(self.class_counts)
         require_matrix(logits, num_classes, "logits")
-        require_labels(labels, len(logits))
-        if can_read_values(labels):
-            require_label_range(labels, num_classes)
-        labels = refuse_negative(labels, num_classes)
+        labels = checked_labels(labels, len(logits), num_classes)
         # The prior of a rare class and a large logit do not fit one half-precision number.
         dtype = torch.promote_types(logits.dtype, torch.float32)
         adjusted = logits.to(dtype) + self.tau * log_prior(self.class_counts, dtype)

@@ -4,17 +4,7 @@ import torch
 from torch import Tensor
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import (
-    Reduction,
-    can_read_values,
-    reduce,
-    refuse_negative,
-    require_label_range,
-    require_labels,
-    require_matrix,
-    require_reduction,
-    require_unit_length,
-)
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction, require_unit_length
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.losses.mixture_contrast import VmfMixture, contrast
 from proco.losses.supcon import ContrastForm, require_form
@@ -97,10 +87,7 @@ class ProCoLoss(FullPrecisionModule):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of unit embeddings (N, p) with labels (N,): a scalar, or (N,) with reduction="none"."""
         self._check_embeddings(embeddings)
-        require_labels(labels, len(embeddings))
-        if can_read_values(labels) or (self.validate and not torch.compiler.is_compiling()):
-            require_label_range(labels, self.num_classes)
-        labels = refuse_negative(labels, self.num_classes)
+        labels = checked_labels(labels, len(embeddings), self.num_classes, validate=self.validate)
         with torch.autocast(embeddings.device.type, enabled=False):
             if self.training:
                 self.moments.update(embeddings, labels)

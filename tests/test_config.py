@@ -6,8 +6,9 @@ from typing import Literal
 
 import pytest
 
-from proco.config import as_settings, merge, read_assignments, read_recipe
+from proco.config import Choice, as_settings, merge, read_assignments, read_recipe
 from proco.errors import ConfigError
+from proco.registry import Registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,3 +104,78 @@ def test_recipes_are_read_and_wrong_ones_explained(tmp_path: Path) -> None:
         read_recipe(path)
     with pytest.raises(ConfigError, match=r"cannot read the recipe .*: No such file"):
         read_recipe(tmp_path / "none.yaml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape(Choice):
+    registry = Registry[type]("shape")
+
+
+@Shape.registry.register("circle")
+@dataclass(frozen=True, kw_only=True)
+class Circle(Shape):
+    radius: float = 1.0
+
+
+@Shape.registry.register("square")
+@dataclass(frozen=True, kw_only=True)
+class Square(Shape):
+    side: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    shape: Shape = field(default_factory=Circle)
+    others: tuple[Shape, ...] = ()
+
+
+def test_a_choice_is_a_name_or_a_name_with_settings() -> None:
+    assert merge(Drawing, {"shape": "square"}).shape == Square()
+    assert merge(Drawing, {"shape": {"name": "square", "side": 2}}).shape == Square(side=2.0)
+    assert merge(Drawing, {"others": ["circle", {"name": "square", "side": 3}]}).others == (Circle(), Square(side=3.0))
+
+
+def test_settings_over_a_choice_keep_its_kind_and_another_kind_replaces_it() -> None:
+    assert merge(Drawing, {"shape": "square"}, {"shape": {"side": 2}}).shape == Square(side=2.0)
+    assert merge(Drawing, {"shape": {"name": "square", "side": 2}}, {"shape": "circle"}).shape == Circle()
+    changed = merge(Drawing, {"shape": {"name": "square", "side": 2}}, {"shape": {"name": "circle", "radius": 3}})
+    assert changed.shape == Circle(radius=3.0)
+    same = merge(Drawing, {"shape": {"name": "square", "side": 2}}, {"shape": {"name": "square"}})
+    assert same.shape == Square(side=2.0)
+
+
+def test_choices_round_trip() -> None:
+    drawing = Drawing(shape=Square(side=2.0), others=(Circle(),))
+    assert merge(Drawing, as_settings(drawing)) == drawing
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("shape=sqare", "unknown shape 'sqare'; did you mean 'square'"),
+        ("shape={radius: 2}", "shape: expected the name of a shape or settings that begin with it"),
+        ("shape={name: circle, side: 2}", r"unknown setting 'shape\.side'"),
+        ("shape=3", "expected the name of a shape"),
+    ],
+)
+def test_wrong_choices_are_explained(assignment: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        merge(Drawing, read_assignments([assignment]))
+
+
+def test_recipes_extend_others(tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "a.yaml").write_text("name: a\noptim: {lr: 0.1, nesterov: true}\n")
+    (tmp_path / "b.yaml").write_text("extends: base/a.yaml\noptim: {lr: 0.2}\n")
+    config = merge(Config, read_recipe(tmp_path / "b.yaml"))
+    assert (config.name, config.optim.lr, config.optim.nesterov) == ("a", 0.2, True)
+
+
+def test_recipes_that_extend_themselves_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("extends: b.yaml\n")
+    (tmp_path / "b.yaml").write_text("extends: a.yaml\n")
+    with pytest.raises(ConfigError, match="extends itself"):
+        read_recipe(tmp_path / "a.yaml")
+    (tmp_path / "c.yaml").write_text("extends: 3\n")
+    with pytest.raises(ConfigError, match="extends: expected the path of a recipe"):
+        read_recipe(tmp_path / "c.yaml")

@@ -2,23 +2,59 @@
 
 A recipe is YAML; a setting on the command line is `optim.lr=0.1`, its value read as YAML too. Later layers win. An
 unknown name or a value of the wrong type is an error that names the setting and the nearest one.
+
+Where a setting is one of several kinds (a method, a view), its settings begin with the kind's name: `method: proco`, or
+`method: {name: proco, temperature: 0.07}`. See `Choice`.
 """
 
 import dataclasses
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from proco.errors import ConfigError
-from proco.registry import suggest
+from proco.registry import Registry, suggest
 
 C = TypeVar("C")
 Settings = Mapping[str, Any]
 
 
+class Choice:
+    """Base of the dataclasses among which a setting chooses by name, all filed in the base's registry.
+
+    >>> @dataclasses.dataclass(frozen=True, kw_only=True)
+    ... class Shape(Choice):
+    ...     registry = Registry[type]("shape")
+    >>> @Shape.registry.register("circle")
+    ... @dataclasses.dataclass(frozen=True, kw_only=True)
+    ... class Circle(Shape):
+    ...     radius: float = 1.0
+    >>> as_settings(Circle(radius=2.0))
+    {'name': 'circle', 'radius': 2.0}
+    """
+
+    registry: ClassVar[Registry[Any]]
+
+
 def read_recipe(path: Path) -> dict[str, Any]:
-    """Read a YAML file of settings."""
+    """Read a YAML file of settings. Its `extends: FILE`, relative to it, names a recipe whose settings it goes over."""
+    return _read_chain(path, ())
+
+
+def _read_chain(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in extended_by:
+        raise ConfigError(f"{path} extends itself, by way of {extended_by[-1].name}.")
+    content = _read_yaml(path)
+    base = content.pop("extends", None)
+    if base is None:
+        return content
+    if not isinstance(base, str):
+        raise _mismatch("extends", "the path of a recipe", base)
+    return _overlay(_read_chain(path.parent / base, (*extended_by, path.resolve())), [content])
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
@@ -66,18 +102,26 @@ def merge(kind: type[C], *layers: Settings) -> C:
 
 def as_settings(config: object) -> dict[str, Any]:
     """Return a config dataclass as plain settings, from which `merge` builds an equal one."""
+    settings: dict[str, Any] = {"name": config.registry.name_of(type(config))} if isinstance(config, Choice) else {}
     assert dataclasses.is_dataclass(config)
-    return {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
+    return settings | {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
 
 
 def _overlay(base: dict[str, Any], layers: Iterable[Settings]) -> dict[str, Any]:
     for layer in layers:
         for name, value in layer.items():
             old = base.get(name)
-            base[name] = (
-                _overlay(dict(old), [value]) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-            )
+            if isinstance(value, Mapping) and isinstance(old, str) and "name" not in value:
+                old = {"name": old}  # a choice given by its name alone
+            if isinstance(value, Mapping) and isinstance(old, Mapping) and _same_kind(old, value):
+                value = _overlay(dict(old), [value])
+            base[name] = value
     return base
+
+
+def _same_kind(old: Settings, new: Settings) -> bool:
+    """Whether new settings go over the old ones or, being those of another choice, replace them."""
+    return bool(new.get("name", old.get("name")) == old.get("name"))
 
 
 def _build(kind: type[C], settings: Settings, prefix: str) -> C:
@@ -97,6 +141,8 @@ def _build(kind: type[C], settings: Settings, prefix: str) -> C:
 
 
 def _convert(hint: Any, value: Any, name: str) -> Any:
+    if isinstance(hint, type) and issubclass(hint, Choice):
+        return _choose(hint, value, name)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
             raise _mismatch(name, "settings of its own", value)
@@ -117,6 +163,16 @@ def _convert(hint: Any, value: Any, name: str) -> Any:
             raise _mismatch(name, "a mapping", value)
         return {str(key): _convert(arguments[1], item, f"{name}.{key}") for key, item in value.items()}
     return value if hint is Any else _convert_scalar(hint, value, name)
+
+
+def _choose(hint: type[Choice], value: Any, name: str) -> Any:
+    if isinstance(value, hint):
+        return value
+    settings = {"name": value} if isinstance(value, str) else value
+    if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
+        raise _mismatch(name, f"the name of a {hint.registry.kind} or settings that begin with it", value)
+    kind = hint.registry[settings["name"]]
+    return _build(kind, {key: item for key, item in settings.items() if key != "name"}, f"{name}.")
 
 
 def _convert_union(arguments: tuple[Any, ...], value: Any, name: str) -> Any:

@@ -34,6 +34,10 @@ class Registry(Mapping[str, T]):
 
         return file
 
+    def name_of(self, item: T) -> str:
+        """Return the name under which item is filed."""
+        return next(name for name, filed in self._items.items() if filed is item)
+
     def __getitem__(self, name: str) -> T:
         if name not in self._items:
             raise ConfigError(f"unknown {self.kind} {name!r}; {suggest(name, self._items)}")

@@ -2,8 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
+from tests.augment.pictures import noise
 from torch import Tensor
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as reference
@@ -12,11 +15,6 @@ from proco.augment import geometric
 
 NEAREST = InterpolationMode.NEAREST
 FILL = 128
-
-
-def pictures(size: int = 32, count: int = 40) -> Tensor:
-    """Noise: a pixel taken from a wrong place is seen at once."""
-    return torch.randint(256, (count, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
 
 def share_of_different_pixels(found: Tensor, expected: list[Tensor]) -> float:
@@ -30,23 +28,25 @@ def affine(image: Tensor, **changes: object) -> Tensor:
 
 
 def test_flip() -> None:
-    images = pictures()
+    images = noise()
     is_flipped = torch.arange(len(images)) % 3 == 0
     expected = [reference.horizontal_flip(image) if f else image for image, f in zip(images, is_flipped, strict=True)]
     assert share_of_different_pixels(geometric.flip(images, is_flipped), expected) == 0
 
 
-def test_crop_with_padding() -> None:
-    images = pictures()
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("pad_mode", "their_mode"), [("zero", "constant"), ("reflect", "reflect")])
+def test_crop_with_padding(pad_mode: geometric.PadMode, their_mode: str, channels: int) -> None:
+    images = noise(channels=channels, height=28, width=36)
     top, left = torch.arange(40) % 9 - 4, torch.arange(40) % 7 - 3
-    padded = [reference.pad(image, [4, 4]) for image in images]
-    expected = [image[:, 4 + t : 36 + t, 4 + f : 36 + f] for image, t, f in zip(padded, top, left, strict=True)]
-    assert share_of_different_pixels(geometric.shifted_crop(images, top, left), expected) == 0
+    padded = [reference.pad(image, [4, 4], padding_mode=their_mode) for image in images]
+    expected = [image[:, 4 + t : 32 + t, 4 + f : 40 + f] for image, t, f in zip(padded, top, left, strict=True)]
+    assert share_of_different_pixels(geometric.shifted_crop(images, top, left, pad_mode=pad_mode), expected) == 0
 
 
 @pytest.mark.parametrize("axis", ["x", "y"])
 def test_translation(axis: str) -> None:
-    images = pictures()
+    images = noise()
     pixels = torch.arange(40) - 20
     move = geometric.translate_x if axis == "x" else geometric.translate_y
     steps = [[p, 0] if axis == "x" else [0, p] for p in pixels.tolist()]
@@ -56,7 +56,7 @@ def test_translation(axis: str) -> None:
 
 @pytest.mark.parametrize("axis", ["x", "y"])
 def test_shear(axis: str) -> None:
-    images = pictures()
+    images = noise()
     slope = torch.linspace(-0.31, 0.33, 40)
     angles = [math.degrees(math.atan(s)) for s in slope.tolist()]
     shears = [[a, 0.0] if axis == "x" else [0.0, a] for a in angles]
@@ -68,7 +68,7 @@ def test_shear(axis: str) -> None:
 
 @pytest.mark.parametrize("size", [31, 32])
 def test_rotation(size: int) -> None:
-    images = pictures(size)
+    images = noise(height=size, width=size)
     degrees = torch.linspace(-29.3, 30.1, 40)
     expected = [
         reference.rotate(image, d, interpolation=NEAREST, fill=[float(FILL)] * 3)
@@ -77,9 +77,44 @@ def test_rotation(size: int) -> None:
     assert share_of_different_pixels(geometric.rotate(images, degrees, fill=FILL), expected) < 5e-3
 
 
+@pytest.mark.parametrize(("height", "width"), [(32, 32), (28, 40)])
+@pytest.mark.parametrize("name", ["shear_x", "shear_y", "translate_x", "translate_y", "rotate"])
+def test_bilinear_moves_are_pillows(name: str, height: int, width: int) -> None:
+    images = noise(height=height, width=width)
+    strength = torch.linspace(-0.31, 0.33, 40)
+    if name == "rotate":
+        strength = strength * 90
+    elif name.startswith("translate"):
+        strength = strength * 30
+    fill = (124, 116, 104)
+
+    def pillow(image: Tensor, value: float) -> Tensor:
+        picture = Image.fromarray(image.permute(1, 2, 0).numpy())
+        if name == "rotate":
+            moved = picture.rotate(value, Image.Resampling.BILINEAR, fillcolor=fill)
+        else:
+            sources = {
+                "shear_x": (1, value, 0, 0, 1, 0),
+                "shear_y": (1, 0, 0, value, 1, 0),
+                "translate_x": (1, 0, -value, 0, 1, 0),
+                "translate_y": (1, 0, 0, 0, 1, -value),
+            }
+            moved = picture.transform(
+                picture.size, Image.Transform.AFFINE, sources[name], Image.Resampling.BILINEAR, fillcolor=fill
+            )
+        return torch.from_numpy(np.array(moved)).permute(2, 0, 1)
+
+    found = getattr(geometric, name)(images, strength, fill=fill, bilinear=True)
+    expected = torch.stack([pillow(image, value) for image, value in zip(images, strength.tolist(), strict=True)])
+    difference = (found.int() - expected.int()).abs()
+    # Pillow cuts off what is below a grey level, in float64; a whole one may come out a little too small.
+    assert difference.max() <= 1
+    assert (difference > 0).double().mean() < 0.03
+
+
 def test_cut_out_is_a_square_cut_off_at_the_border() -> None:
-    images = pictures(8, 3) | 1  # no value is 0
-    found = geometric.cut_out(images, torch.tensor([4, 0, 7]), torch.tensor([4, 0, 3]), 4)
+    images = noise(3, height=8, width=8) | 1  # no value is 0
+    found = geometric.cut_out(images, torch.tensor([2, -2, 5]), torch.tensor([2, -2, 1]), 4)
     expected = images.clone()
     expected[0, :, 2:6, 2:6] = 0
     expected[1, :, :2, :2] = 0
@@ -89,7 +124,7 @@ def test_cut_out_is_a_square_cut_off_at_the_border() -> None:
 
 @pytest.mark.parametrize(("side", "size"), [(32, (32, 32)), (64, (24, 32)), (20, (32, 16))])
 def test_resized_crop_enlarges_and_reduces_as_torchvision(side: int, size: tuple[int, int]) -> None:
-    images = pictures(side)
+    images = noise(height=side, width=side)
     generator = torch.Generator().manual_seed(1)
     height, width = (torch.randint(5, side + 1, (40,), generator=generator) for _ in range(2))
     top, left = ((torch.rand(40, generator=generator) * (side + 1 - extent)).long() for extent in (height, width))
@@ -103,7 +138,7 @@ def test_resized_crop_enlarges_and_reduces_as_torchvision(side: int, size: tuple
 
 
 def test_whole_image_at_its_own_size_is_unchanged() -> None:
-    images = pictures()
+    images = noise()
     zero, full = torch.zeros(40, dtype=torch.int64), torch.full((40,), 32)
     assert torch.equal(geometric.resized_crop(images, zero, zero, full, full, (32, 32)), images)
     assert torch.equal(geometric.rotate(images, torch.zeros(40)), images)

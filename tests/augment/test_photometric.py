@@ -4,24 +4,18 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests.augment.pictures import clothes, edge_cases, scenes
 from torch import Tensor
-from torch.nn.functional import interpolate
 from torchvision.transforms.v2 import functional as reference
 
 from proco.augment import photometric
 
-
-def pictures(channels: int, size: int = 32) -> Tensor:
-    """Smooth pictures with noise, dark ones and bright ones, and the edge cases: flat, black, white, two values."""
-    generator = torch.Generator().manual_seed(channels)
-    coarse = torch.rand(60, channels, 5, 5, generator=generator)
-    smooth = interpolate(coarse, size=size, mode="bicubic").clamp(0, 1)
-    noisy = smooth * torch.rand(60, 1, 1, 1, generator=generator) + 0.05 * torch.rand(
-        60, channels, size, size, generator=generator
-    )
-    flat = torch.tensor([0.0, 1.0, 0.4])[:, None, None, None].expand(3, channels, size, size)
-    halves = (torch.arange(size) < size // 3).float().expand(1, channels, size, size)
-    return (torch.cat([noisy, flat, halves]).clamp(0, 1) * 255).to(torch.uint8)
+PICTURES = {
+    "colour": torch.cat([scenes(), edge_cases()]),
+    "grey": torch.cat([scenes(channels=1), edge_cases(channels=1)]),
+    "clothes": clothes(),
+}
+KINDS = list(PICTURES)
 
 
 def check(found: Tensor, images: Tensor, one: Callable[[Tensor, int], Tensor], *, off_by_one: float = 0.0) -> None:
@@ -37,7 +31,7 @@ def strengths(low: float, high: float, count: int) -> Tensor:
     return torch.linspace(low, high, count)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("name", "reference_name", "low", "high"),
     [
@@ -47,17 +41,17 @@ def strengths(low: float, high: float, count: int) -> Tensor:
         ("sharpness", "adjust_sharpness", 0.0, 2.0),
     ],
 )
-def test_blends(name: str, reference_name: str, low: float, high: float, channels: int) -> None:
-    images = pictures(channels)
+def test_blends(name: str, reference_name: str, low: float, high: float, kind: str) -> None:
+    images = PICTURES[kind]
     factor = strengths(low, high, len(images))
     found = getattr(photometric, name)(images, factor)
     # Sums of products may be rounded once or twice; a value on the edge of two levels can fall either way.
     check(found, images, lambda image, i: getattr(reference, reference_name)(image, factor[i].item()), off_by_one=2e-3)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_posterize_and_solarize(channels: int) -> None:
-    images = pictures(channels)
+@pytest.mark.parametrize("kind", KINDS)
+def test_posterize_and_solarize(kind: str) -> None:
+    images = PICTURES[kind]
     bits = torch.arange(len(images)) % 9
     check(photometric.posterize(images, bits), images, lambda image, i: reference.posterize(image, int(bits[i])))
     threshold = strengths(0, 255, len(images))
@@ -65,33 +59,56 @@ def test_posterize_and_solarize(channels: int) -> None:
     check(found, images, lambda image, i: reference.solarize(image, threshold[i].item()))
 
 
-@pytest.mark.parametrize("channels", [1, 3])
+def test_solarize_add_is_a_table_of_values() -> None:
+    images = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16).expand(3, 3, 16, 16)
+    found = photometric.solarize_add(images, torch.tensor([0.0, 60.0, 140.0]))
+    for amount, image in zip((0, 60, 140), found, strict=True):
+        expected = [min(255, value + amount) if value < 128 else value for value in range(256)]
+        assert image.flatten(1).tolist() == [expected] * 3
+
+
+@pytest.mark.parametrize(("height", "width", "kernel"), [(32, 32, 3), (28, 40, 3), (64, 64, 7), (224, 224, 23)])
+def test_blur(height: int, width: int, kernel: int) -> None:
+    images = scenes(8, 3, height, width)
+    sigma = strengths(0.1, 6.0, len(images))  # wide ones show where the kernel ends
+    found = photometric.blur(images, sigma)
+    # Two sums along lines instead of one over a square: a value between two levels can fall either way.
+    check(
+        found,
+        images,
+        lambda image, i: reference.gaussian_blur(image, [kernel, kernel], [sigma[i].item()]),
+        off_by_one=1e-3,
+    )
+    assert not torch.equal(found, images)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("name", "reference_name"), [("invert", "invert"), ("auto_contrast", "autocontrast"), ("equalize", "equalize")]
 )
-def test_operations_without_a_strength(name: str, reference_name: str, channels: int) -> None:
-    images = pictures(channels)
+def test_operations_without_a_strength(name: str, reference_name: str, kind: str) -> None:
+    images = PICTURES[kind]
     check(getattr(photometric, name)(images), images, lambda image, i: getattr(reference, reference_name)(image))
 
 
 def test_grayscale() -> None:
-    images = pictures(3)
+    images = PICTURES["colour"]
     found = photometric.grayscale(images)
     check(found, images, lambda image, i: reference.rgb_to_grayscale(image, 3), off_by_one=2e-3)
-    assert photometric.grayscale(pictures(1)).shape[1] == 1
+    assert photometric.grayscale(PICTURES["grey"]).shape[1] == 1
 
 
 def test_hue() -> None:
-    images = pictures(3)
+    images = PICTURES["colour"]
     shift = strengths(-0.5, 0.5, len(images))
     found = photometric.hue(images, shift)
     check(found, images, lambda image, i: reference.adjust_hue(image, shift[i].item()), off_by_one=2e-2)
-    assert torch.equal(photometric.hue(pictures(1), shift), pictures(1))
+    assert torch.equal(photometric.hue(PICTURES["grey"], shift), PICTURES["grey"])
 
 
 @pytest.mark.parametrize("name", ["brightness", "saturation", "contrast", "sharpness"])
 def test_strength_one_changes_nothing_and_images_do_not_mix(name: str) -> None:
-    images = pictures(3)
+    images = PICTURES["colour"]
     operation = getattr(photometric, name)
     assert torch.equal(operation(images, torch.ones(len(images))), images)
     factor = strengths(0.2, 1.8, len(images))
@@ -100,8 +117,11 @@ def test_strength_one_changes_nothing_and_images_do_not_mix(name: str) -> None:
 
 
 def test_inputs_are_left_alone() -> None:
-    images = pictures(3)
+    images = PICTURES["colour"]
     before = images.clone()
-    photometric.sharpness(images, torch.zeros(len(images)))
-    photometric.equalize(images)
+    for name in ("brightness", "saturation", "contrast", "sharpness", "hue", "solarize", "solarize_add", "posterize"):
+        getattr(photometric, name)(images, torch.full((len(images),), 0.3))
+    photometric.blur(images, torch.ones(len(images)))
+    for name in ("invert", "grayscale", "auto_contrast", "equalize"):
+        getattr(photometric, name)(images)
     assert torch.equal(images, before)

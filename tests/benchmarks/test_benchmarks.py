@@ -27,6 +27,16 @@ def test_loss(tmp_path: Path) -> None:
     assert rows[0]["time ratio"] == rows[0]["peak ratio"] == 1
 
 
+def test_augment(tmp_path: Path) -> None:
+    sizes = ["--images", "48", "--block", "32", "--reference", "4", "--batch", "2", "--seconds", "0.1"]
+    rows = rows_of("benchmarks.augment", tmp_path, "--mode", "eager", *sizes)
+    assert [row["view"] for row in rows] == ["weak", "auto", "sim", "rand", "strong"]
+    for row in rows:
+        assert abs(row["views/s"] * row["ms"] / 1e3 - 48) < 1e-6
+        assert abs(row["ratio"] * row["torchvision views/s"] / row["views/s"] - 1) < 1e-6
+        assert abs(row["share"] * row["views/s"] / row["network views/s"] - 1) < 1e-6
+
+
 def test_bessel(tmp_path: Path) -> None:
     rows = {row["method"]: row for row in rows_of("benchmarks.bessel", tmp_path, "--size", "500", "--dims", "1024")}
     assert rows["proco float64"]["lost"] == rows["proco float32"]["lost"] == 0

@@ -1,1 +1,30 @@
-"""Augmentation of whole batches on the device they are on: each image has its own random parameters."""
+"""Augmentation of whole batches on the device they are on: each image has its own random parameters.
+
+Importing the package registers all views.
+"""
+
+from proco.augment.auto import Auto
+from proco.augment.choices import select, to_device
+from proco.augment.plain import Plain
+from proco.augment.rand import Rand
+from proco.augment.sim import Sim
+from proco.augment.strong import Strong
+from proco.augment.view import View
+from proco.augment.weak import Weak
+from proco.augment.window import Box, CentreWindow, RandomWindow, Window
+
+__all__ = [
+    "Auto",
+    "Box",
+    "CentreWindow",
+    "Plain",
+    "Rand",
+    "RandomWindow",
+    "Sim",
+    "Strong",
+    "View",
+    "Weak",
+    "Window",
+    "select",
+    "to_device",
+]

@@ -1,69 +1,84 @@
 """Moves of pixels, a batch at a time with parameters of their own for each image.
 
-images: (N, C, H, W) uint8; parameters: (N,). What lies outside of an image has the value `fill`. Positions are
-measured as in torchvision: pixel i covers [i, i + 1), its centre is at i + 0.5.
+images: (N, C, H, W) uint8; parameters: (N,). What lies outside of an image has the value `fill`, one for all channels
+or one for each. Positions are measured as in torchvision: pixel i covers [i, i + 1), its centre is at i + 0.5.
+
+Moves by parts of a pixel take the nearest one or, where `bilinear` is true, weigh four of them as Pillow does: the
+place a pixel comes from is inside of the image or not, and neighbours that do not exist are those at the border.
 """
+
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from proco.augment.selection import where
+
+Fill = int | tuple[int, ...]
+PadMode = Literal["zero", "reflect"]
+
 
 def flip(images: Tensor, is_flipped: Tensor) -> Tensor:
     """Mirror the images for which is_flipped is true, left to right."""
-    return torch.where(is_flipped[:, None, None, None], images.flip(3), images)
+    return where(is_flipped[:, None, None, None], images.flip(3), images)
 
 
-def shifted_crop(images: Tensor, top: Tensor, left: Tensor, *, fill: int = 0) -> Tensor:
+def shifted_crop(images: Tensor, top: Tensor, left: Tensor, *, pad_mode: PadMode = "zero") -> Tensor:
     """Cut out a window of the size of the image, top rows and left columns further on (or back, where negative).
 
-    A crop with padding p is this with top and left in [-p, p].
+    A crop with padding p is this with top and left in [-p, p]; reflection needs p below the height and the width.
     """
     height, width = images.shape[2:]
     rows = torch.arange(height, device=images.device) + top[:, None]
     columns = torch.arange(width, device=images.device) + left[:, None]
-    return _take(images, rows[:, :, None].expand(-1, -1, width), columns[:, None, :].expand(-1, height, -1), fill)
+    if pad_mode == "reflect":
+        rows, columns = _reflect(rows, height), _reflect(columns, width)
+    return _take(images, rows[:, :, None], columns[:, None, :], 0)
 
 
-def translate_x(images: Tensor, pixels: Tensor, *, fill: int = 0) -> Tensor:
-    """Move each image to the right by a whole number of pixels."""
-    return shifted_crop(images, torch.zeros_like(pixels), -pixels, fill=fill)
+def translate_x(images: Tensor, pixels: Tensor, *, fill: Fill = 0, bilinear: bool = False) -> Tensor:
+    """Move each image to the right; unless bilinear, by whole pixels, what is beyond them being cut off."""
+    x, y = _centres(images)
+    return _sample(images, x - _per_image(pixels if bilinear else pixels.trunc()), y, fill, bilinear)
 
 
-def translate_y(images: Tensor, pixels: Tensor, *, fill: int = 0) -> Tensor:
-    """Move each image down by a whole number of pixels."""
-    return shifted_crop(images, -pixels, torch.zeros_like(pixels), fill=fill)
+def translate_y(images: Tensor, pixels: Tensor, *, fill: Fill = 0, bilinear: bool = False) -> Tensor:
+    """Move each image down; unless bilinear, by whole pixels, what is beyond them being cut off."""
+    x, y = _centres(images)
+    return _sample(images, x, y - _per_image(pixels if bilinear else pixels.trunc()), fill, bilinear)
 
 
-def shear_x(images: Tensor, slope: Tensor, *, fill: int = 0) -> Tensor:
+def shear_x(images: Tensor, slope: Tensor, *, fill: Fill = 0, bilinear: bool = False) -> Tensor:
     """Take the pixel at (x, y) from (x + slope y, y), measured from the upper left corner."""
     x, y = _centres(images)
-    return _nearest(images, x + _per_image(slope) * y, y.expand(len(images), -1, -1), fill)
+    return _sample(images, x + _per_image(slope) * y, y, fill, bilinear)
 
 
-def shear_y(images: Tensor, slope: Tensor, *, fill: int = 0) -> Tensor:
+def shear_y(images: Tensor, slope: Tensor, *, fill: Fill = 0, bilinear: bool = False) -> Tensor:
     """Take the pixel at (x, y) from (x, y + slope x), measured from the upper left corner."""
     x, y = _centres(images)
-    return _nearest(images, x.expand(len(images), -1, -1), y + _per_image(slope) * x, fill)
+    return _sample(images, x, y + _per_image(slope) * x, fill, bilinear)
 
 
-def rotate(images: Tensor, degrees: Tensor, *, fill: int = 0) -> Tensor:
+def rotate(images: Tensor, degrees: Tensor, *, fill: Fill = 0, bilinear: bool = False) -> Tensor:
     """Turn each image about its centre, counter-clockwise."""
     height, width = images.shape[2:]
     x, y = _centres(images)
     x, y = x - width / 2, y - height / 2
     angle = torch.deg2rad(_per_image(degrees))
     cosine, sine = torch.cos(angle), torch.sin(angle)
-    return _nearest(images, cosine * x - sine * y + width / 2, sine * x + cosine * y + height / 2, fill)
+    # Sums of a row's part and a column's, which are small.
+    x, y = (cosine * x + width / 2) - sine * y, (cosine * y + height / 2) + sine * x
+    return _sample(images, x, y, fill, bilinear)
 
 
-def cut_out(images: Tensor, row: Tensor, column: Tensor, size: int, *, fill: int = 0) -> Tensor:
-    """Fill a square of the given size around (row, column); what sticks out of the image is lost."""
+def cut_out(images: Tensor, top: Tensor, left: Tensor, size: int, *, fill: int = 0) -> Tensor:
+    """Fill a square with the given corner, which may lie outside, and side; what sticks out of the image is lost."""
     height, width = images.shape[2:]
-    top, left = row - size // 2, column - size // 2
     rows, columns = torch.arange(height, device=images.device), torch.arange(width, device=images.device)
     in_rows = (rows >= top[:, None]) & (rows < top[:, None] + size)
     in_columns = (columns >= left[:, None]) & (columns < left[:, None] + size)
-    return images.masked_fill((in_rows[:, :, None] & in_columns[:, None, :])[:, None], fill)
+    return where((in_rows[:, :, None] & in_columns[:, None, :])[:, None], fill, images)
 
 
 def resized_crop(
@@ -74,10 +89,14 @@ def resized_crop(
     Resizing is linear and separable, so it is two batched products with a matrix per image: along the rows, then
     along the columns, each rounded to grey levels (halves upwards) as Pillow and torchvision do.
     """
-    to_rows = _resize_weights(images.shape[2], top, height, size[0])
-    to_columns = _resize_weights(images.shape[3], left, width, size[1])
-    in_width = (images.float() @ to_columns[:, None].mT + 0.5).floor()
-    return (to_rows[:, None] @ in_width + 0.5).floor().clamp(0, 255).to(torch.uint8)
+    num_images, channels, old_height, old_width = images.shape
+    to_rows = _resize_weights(old_height, top, height, size[0])
+    to_columns = _resize_weights(old_width, left, width, size[1])
+    # With the channels behind the rows, each product is one of matrices for all channels at once.
+    lines = images.transpose(1, 2).reshape(num_images, old_height * channels, old_width).float()
+    lines = torch.bmm(lines, to_columns.mT).add_(0.5).floor_().view(num_images, old_height, channels * size[1])
+    resized = torch.bmm(to_rows, lines).add_(0.5).clamp_(0, 255).to(torch.uint8)
+    return resized.view(num_images, size[0], channels, size[1]).transpose(1, 2).contiguous()
 
 
 def _resize_weights(length: int, start: Tensor, extent: Tensor, size: int) -> Tensor:
@@ -100,17 +119,53 @@ def _centres(images: Tensor) -> tuple[Tensor, Tensor]:
     return x[None, None, :], y[None, :, None]
 
 
-def _nearest(images: Tensor, x: Tensor, y: Tensor, fill: int) -> Tensor:
-    return _take(images, y.floor().long(), x.floor().long(), fill)
-
-
-def _take(images: Tensor, rows: Tensor, columns: Tensor, fill: int) -> Tensor:
-    """Gather pixels at rows and columns (N, H, W), fill where there is none."""
+def _sample(images: Tensor, x: Tensor, y: Tensor, fill: Fill, bilinear: bool) -> Tensor:
+    """Read the images at x and y, which broadcast to (N, H, W)."""
+    if not bilinear:
+        return _take(images, y.floor(), x.floor(), fill)
     height, width = images.shape[2:]
-    is_inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    index = (rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1)).flatten(1)
-    taken = images.flatten(2).gather(2, index[:, None].expand(-1, images.shape[1], -1)).view_as(images)
-    return torch.where(is_inside[:, None], taken, torch.tensor(fill, dtype=images.dtype, device=images.device))
+    left, above = (x - 0.5).floor(), (y - 0.5).floor()
+    columns = [(left + i).clamp(0, width - 1) for i in (0, 1)]
+    upper, lower = (
+        torch.lerp(
+            _gather(images, row, columns[0]).float(),
+            _gather(images, row, columns[1]).float(),
+            (x - 0.5 - left)[:, None],
+        )
+        for row in ((above + i).clamp(0, height - 1) for i in (0, 1))
+    )
+    blended = torch.lerp(upper, lower, (y - 0.5 - above)[:, None]).to(images.dtype)
+    is_inside = ((x >= 0) & (x < width)) & ((y >= 0) & (y < height))
+    return where(is_inside[:, None], blended, _filled(images, height, width, fill))
+
+
+def _take(images: Tensor, rows: Tensor, columns: Tensor, fill: Fill) -> Tensor:
+    """Gather pixels at rows and columns, whole numbers that broadcast to (N, H, W); fill where there is none."""
+    height, width = images.shape[2:]
+    bordered = _filled(images, height + 2, width + 2, fill)
+    bordered[:, :, 1:-1, 1:-1] = images
+    return _gather(bordered, rows.clamp(-1, height) + 1, columns.clamp(-1, width) + 1)
+
+
+def _gather(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Read pixels at rows and columns, whole numbers inside of the image; numbers of pixels are exact in float32."""
+    index = (rows * images.shape[3] + columns).long()
+    num_images, height, width = index.shape
+    taken = images.flatten(2).gather(2, index.view(num_images, 1, -1).expand(-1, images.shape[1], -1))
+    return taken.view(num_images, -1, height, width)
+
+
+def _filled(images: Tensor, height: int, width: int, fill: Fill) -> Tensor:
+    """Return as many images of the given height and width, of one colour."""
+    num_images, channels = images.shape[:2]
+    colour = (fill,) * channels if isinstance(fill, int) else fill
+    layers = [images.new_full((num_images, height, width), value) for value in colour]
+    return torch.stack(layers, dim=1)
+
+
+def _reflect(index: Tensor, length: int) -> Tensor:
+    """Mirror indices at the first and the last pixel, which are not repeated."""
+    return length - 1 - (length - 1 - index.abs()).abs()
 
 
 def _per_image(values: Tensor) -> Tensor:

@@ -2,55 +2,82 @@
 
 images: (N, C, H, W) uint8 with C = 1 or 3; strengths: (N,); the result is uint8 again. The arithmetic is that of
 torchvision's tensor functions (float32, then cut down to whole grey levels), which follow Pillow: the tests compare
-with them image by image.
+with them image by image. Work is done in place where it can be: on a CPU new memory costs more than the arithmetic.
 """
 
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d
+from torch.nn.functional import pad
+
+from proco.augment.selection import where
 
 _LUMA = (0.2989, 0.587, 0.114)  # ITU-R 601-2, as Pillow's and torchvision's grey
 
 
 def brightness(images: Tensor, factor: Tensor) -> Tensor:
     """Multiply by factor: 0 is black, 1 the image itself."""
-    return _to_uint8(images * _per_image(factor))
+    return _to_uint8(images.float().mul_(_per_image(factor)))
 
 
 def saturation(images: Tensor, factor: Tensor) -> Tensor:
     """Blend with the grey image, Pillow's "Color": 0 is grey, 1 the image itself."""
-    return images if images.shape[1] == 1 else _blend(images, _luma(images), factor)
+    if images.shape[1] == 1:
+        return images
+    values = images.float()
+    return _blend(values, _luma(values), factor)
 
 
 def contrast(images: Tensor, factor: Tensor) -> Tensor:
     """Blend with the mean grey of the image: 0 is flat, 1 the image itself."""
-    return _blend(images, _luma(images).mean(dim=(1, 2, 3), keepdim=True), factor)
+    values = images.float()
+    return _blend(values, _luma(values).mean(dim=(1, 2, 3), keepdim=True), factor)
 
 
 def sharpness(images: Tensor, factor: Tensor) -> Tensor:
     """Blend with a smoothed image: 0 is smooth, 1 the image itself. The outermost pixels stay as they are."""
-    channels, height, width = images.shape[1:]
-    if height <= 2 or width <= 2:
+    if min(images.shape[2:]) <= 2:
         return images
-    kernel = torch.ones(channels, 1, 3, 3, device=images.device) / 13
-    kernel[:, :, 1, 1] = 5 / 13
     sharp = images.float()
     inner = sharp[:, :, 1:-1, 1:-1]
-    smooth = conv2d(sharp, kernel, groups=channels).round()
-    sharp[:, :, 1:-1, 1:-1] = inner + _complement(factor) * (smooth - inner)
+    rows = (sharp[:, :, :-2] + sharp[:, :, 1:-1]).add_(sharp[:, :, 2:])
+    square = (rows[:, :, :, :-2] + rows[:, :, :, 1:-1]).add_(rows[:, :, :, 2:])
+    smooth = square.add_(inner, alpha=4).div_(13).round_()  # a pixel weighs 5, each of its neighbours 1
+    inner += smooth.sub_(inner).mul_(_per_image(1 - factor))
     return _to_uint8(sharp)
 
 
+def blur(images: Tensor, sigma: Tensor) -> Tensor:
+    """Smooth with a Gaussian of standard deviation sigma > 0 in pixels, the image being mirrored at its border.
+
+    The kernel is an odd number of pixels wide, at least 3 and about a tenth of the image's shorter side, as in SimCLR.
+    """
+    reach = max(1, min(images.shape[2:]) // 20)
+    offsets = torch.arange(-reach, reach + 1, device=images.device)
+    weights = torch.softmax(-0.5 * (offsets / sigma.float()[:, None]).square(), dim=1)
+    smooth = images.float()
+    for dim, padding in ((2, (0, 0, reach, reach)), (3, (reach, reach, 0, 0))):
+        length, padded = smooth.shape[dim], pad(smooth, padding, mode="reflect")
+        smooth = torch.zeros_like(smooth)
+        for start, weight in enumerate(weights.unbind(1)):
+            smooth.addcmul_(padded.narrow(dim, start, length), _per_image(weight))
+    return _to_uint8(smooth.round())
+
+
 def posterize(images: Tensor, bits: Tensor) -> Tensor:
-    """Keep the given number of leading bits (0 to 8, whole numbers) of every value."""
+    """Keep the given number of leading bits (0 to 8, rounded) of every value."""
     kept = torch.arange(9, device=images.device)
     masks = (256 - 2 ** (8 - kept)).to(torch.uint8)
-    return images & _per_image(masks[bits])
+    return images & _per_image(masks[bits.round().long()])
 
 
 def solarize(images: Tensor, threshold: Tensor) -> Tensor:
     """Invert the values at or above threshold."""
-    return torch.where(images >= _per_image(threshold), invert(images), images)
+    return where(images >= _per_image(threshold), invert(images), images)
+
+
+def solarize_add(images: Tensor, amount: Tensor) -> Tensor:
+    """Add amount, cut down to whole levels, to the values below 128."""
+    return where(images < 128, _to_uint8(images.float().add_(_per_image(amount))), images)
 
 
 def invert(images: Tensor) -> Tensor:
@@ -60,7 +87,7 @@ def invert(images: Tensor) -> Tensor:
 
 def grayscale(images: Tensor) -> Tensor:
     """Put the grey image into every channel."""
-    return images if images.shape[1] == 1 else _to_uint8(_weighted_channels(images)).expand_as(images)
+    return images if images.shape[1] == 1 else _to_uint8(_weighted_channels(images.float())).expand_as(images)
 
 
 def auto_contrast(images: Tensor) -> Tensor:
@@ -70,7 +97,7 @@ def auto_contrast(images: Tensor) -> Tensor:
     is_flat = low == high
     low = torch.where(is_flat, 0.0, low)
     step = torch.where(is_flat, 1.0, (high - low) * (1 / 255))
-    return _to_uint8((values - low) / step)
+    return _to_uint8(values.sub_(low).div_(step))
 
 
 def equalize(images: Tensor) -> Tensor:
@@ -86,7 +113,7 @@ def equalize(images: Tensor) -> Tensor:
     darker = cumulative - histogram  # pixels below each value
     table = ((darker + step // 2) // step.clamp_min(1)).clamp(0, 255)
     equalized = table.gather(2, flat).to(torch.uint8)
-    return torch.where(step > 0, equalized, images.flatten(2)).view_as(images)
+    return where(step > 0, equalized, images.flatten(2)).view_as(images)
 
 
 def hue(images: Tensor, shift: Tensor) -> Tensor:
@@ -97,39 +124,35 @@ def hue(images: Tensor, shift: Tensor) -> Tensor:
     red, green, blue = colours.unbind(dim=1)
     value, low = colours.amax(dim=1), colours.amin(dim=1)
     chroma = value - low
-    is_grey = chroma == 0
-    divisor = torch.where(is_grey, 1.0, chroma)
+    per_chroma = 1 / chroma.clamp_min(1e-3)  # below the least that is not 0: a grey pixel has hue 0
     # Position on the hexagon of hues, in sixths: which channel is largest, and how far the next one is.
     sixths = torch.where(
         value == red,
-        (green - blue) / divisor,
-        torch.where(value == green, 2 + (blue - red) / divisor, 4 + (red - green) / divisor),
+        (green - blue) * per_chroma,
+        torch.where(value == green, 2 + (blue - red) * per_chroma, 4 + (red - green) * per_chroma),
     )
-    turned = (sixths + 6 * shift.to(colours.dtype)[:, None, None]).remainder(6)
     # Each channel falls from value to low along the hexagon, offset by a third of it.
-    channels = []
-    for offset in (5, 3, 1):
-        place = (turned + offset).remainder(6)
-        channels.append(value - chroma * torch.minimum(place, 4 - place).clamp(0, 1))
-    return (torch.stack(channels, dim=1).clamp(0, 1) * (256 - 1e-3)).to(torch.uint8)
+    offsets = torch.arange(5, 0, -2, device=images.device)[:, None, None]
+    place = (sixths + 6 * shift.float()[:, None, None])[:, None] + offsets
+    place -= (place * (1 / 6)).floor_().mul_(6)  # on the circle again; remainder() takes ten times as long
+    fall = place.sub_(2).abs_().neg_().add_(2).clamp_(0, 1)
+    turned = fall.mul_(-chroma[:, None]).add_(value[:, None])
+    return turned.clamp_(0, 1).mul_(256 - 1e-3).to(torch.uint8)
 
 
-def _luma(images: Tensor) -> Tensor:
-    """Grey values (N, 1, H, W), cut down to whole levels."""
-    return images.float() if images.shape[1] == 1 else _weighted_channels(images).floor()
+def _luma(values: Tensor) -> Tensor:
+    """Grey values (N, 1, H, W), cut down to whole levels, of float values."""
+    return values if values.shape[1] == 1 else _weighted_channels(values).floor_()
 
 
-def _weighted_channels(images: Tensor) -> Tensor:
-    red, green, blue = images[:, 0:1], images[:, 1:2], images[:, 2:3]
-    return red.mul(_LUMA[0]).add(green, alpha=_LUMA[1]).add(blue, alpha=_LUMA[2])
+def _weighted_channels(values: Tensor) -> Tensor:
+    red, green, blue = values[:, 0:1], values[:, 1:2], values[:, 2:3]
+    return red.mul(_LUMA[0]).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
 
 
-def _blend(images: Tensor, other: Tensor, factor: Tensor) -> Tensor:
-    return _to_uint8(images * _per_image(factor) + other * _complement(factor))
-
-
-def _complement(factor: Tensor) -> Tensor:
-    return _per_image(1 - factor.double())  # rounded once
+def _blend(values: Tensor, other: Tensor, factor: Tensor) -> Tensor:
+    """Return factor * values + (1 - factor) * other; values are overwritten."""
+    return _to_uint8(values.mul_(_per_image(factor)).add_(other * _per_image(1 - factor)))
 
 
 def _per_image(values: Tensor) -> Tensor:
@@ -137,4 +160,5 @@ def _per_image(values: Tensor) -> Tensor:
 
 
 def _to_uint8(values: Tensor) -> Tensor:
-    return values.clamp(0, 255).to(torch.uint8)
+    """Cut values down to whole grey levels; they are overwritten."""
+    return values.clamp_(0, 255).to(torch.uint8)

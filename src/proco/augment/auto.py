@@ -1,0 +1,60 @@
+"""The AutoAugment view, which the official ProCo code gives to its classifier on CIFAR."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from proco.augment import geometric
+from proco.augment.auto_augment import FILL, draw_auto_augment
+from proco.augment.operations import Steps, apply_steps
+from proco.augment.view import View, refuse_negative
+from proco.augment.weak import Weak, WeakChoices
+
+
+class AutoChoices(NamedTuple):
+    """What each image undergoes, in this order."""
+
+    weak: WeakChoices
+    steps: Steps
+    hole: Tensor  # (N, 2): where Cutout's centre is, down and across, in [0, 1)
+
+
+@View.registry.register("auto")
+@dataclass(frozen=True, kw_only=True)
+class Auto(View):
+    """Crop with padding, flip, the CIFAR-10 policy of AutoAugment, and Cutout (DeVries and Taylor, 2017)."""
+
+    padding: int = 4
+    """Pixels added on each side before the crop; 0 for no crop."""
+    flip: bool = True
+    """Mirror images left to right; not for digits or text."""
+    cutout: int = 16
+    """Side of the black square around a random pixel; 0 for none."""
+
+    def __post_init__(self) -> None:
+        """Refuse negative numbers of pixels."""
+        super().__post_init__()
+        refuse_negative(padding=self.padding, cutout=self.cutout)
+
+    @property
+    def _weak(self) -> Weak:
+        return Weak(padding=self.padding, flip=self.flip)
+
+    def draw(self, size: int, generator: torch.Generator) -> AutoChoices:
+        """Draw shift and flip, two steps of the policy, and the place of the hole."""
+        return AutoChoices(
+            weak=self._weak.draw(size, generator),
+            steps=draw_auto_augment(size, generator),
+            hole=torch.rand(size, 2, generator=generator, device=generator.device),
+        )
+
+    def apply(self, images: Tensor, choices: AutoChoices) -> Tensor:
+        """Apply all of it."""
+        views = apply_steps(self._weak.apply(images, choices.weak), choices.steps, fill=FILL)
+        if not self.cutout:
+            return views
+        height, width = views.shape[2:]
+        row, column = (choices.hole[:, 0] * height).long(), (choices.hole[:, 1] * width).long()
+        return geometric.cut_out(views, row - self.cutout // 2, column - self.cutout // 2, self.cutout)

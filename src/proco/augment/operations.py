@@ -1,0 +1,89 @@
+"""Operations by name, so that each image of a batch can undergo its own: what every policy is made of.
+
+An operation has one strength, in a unit of its own. A policy draws, for each image, a row of operations and strengths.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from proco.augment import geometric, photometric
+from proco.augment.selection import group
+
+_MOVES = {
+    "rotate": geometric.rotate,  # degrees
+    "shear_x": geometric.shear_x,  # slope
+    "shear_y": geometric.shear_y,
+    "translate_x": geometric.translate_x,  # share of the width
+    "translate_y": geometric.translate_y,  # share of the height
+}
+_WITH_STRENGTH = {
+    "blur": photometric.blur,  # standard deviation in pixels
+    "brightness": photometric.brightness,  # factor
+    "contrast": photometric.contrast,
+    "hue": photometric.hue,  # share of the circle
+    "posterize": photometric.posterize,  # bits, rounded
+    "saturation": photometric.saturation,
+    "sharpness": photometric.sharpness,
+    "solarize": photometric.solarize,  # threshold
+    "solarize_add": photometric.solarize_add,  # grey levels
+}
+_WITHOUT_STRENGTH = {
+    "auto_contrast": photometric.auto_contrast,
+    "equalize": photometric.equalize,
+    "grayscale": photometric.grayscale,
+    "invert": photometric.invert,
+}
+OPERATIONS = (*_MOVES, *_WITH_STRENGTH, *_WITHOUT_STRENGTH)
+NOTHING = -1
+
+
+class Steps(NamedTuple):
+    """What each of N images undergoes, one step after the other: (N, S) each."""
+
+    operation: Tensor  # index into OPERATIONS, or NOTHING
+    strength: Tensor  # float32
+
+
+def join(*parts: Steps) -> Steps:
+    """Return the steps of all parts, in their order."""
+    return Steps(*(torch.cat(columns, dim=1) for columns in zip(*parts, strict=True)))
+
+
+def apply_steps(images: Tensor, steps: Steps, *, fill: geometric.Fill = 0, bilinear: bool = False) -> Tensor:
+    """Apply each image's steps to images (N, C, H, W) uint8; fill and bilinear are those of the moves.
+
+    Each operation gets the images that chose it, all at once. Sorting them waits for the device once.
+    """
+    operations = [_nothing, *(_operation(name, images.shape, fill, bilinear) for name in OPERATIONS)]
+    for groups, strength in zip(group(steps.operation, len(OPERATIONS)), steps.strength.unbind(1), strict=True):
+        sorted_images = torch.split(images.index_select(0, groups.order), groups.sizes)
+        sorted_strength = torch.split(strength[groups.order], groups.sizes)
+        changed = [
+            operation(some, their_strength) if len(some) else some
+            for operation, some, their_strength in zip(operations, sorted_images, sorted_strength, strict=True)
+        ]
+        images = torch.cat(changed).index_select(0, groups.inverse)
+    return images
+
+
+def _nothing(images: Tensor, _: Tensor) -> Tensor:
+    return images
+
+
+def _operation(
+    name: str, shape: torch.Size, fill: geometric.Fill, bilinear: bool
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the operation of images and strengths in the unit given above."""
+    if name in _WITHOUT_STRENGTH:
+        return lambda images, _: _WITHOUT_STRENGTH[name](images)
+    if name in _WITH_STRENGTH:
+        return _WITH_STRENGTH[name]
+    move = partial(_MOVES[name], fill=fill, bilinear=bilinear)
+    if name in ("translate_x", "translate_y"):
+        side = shape[3] if name == "translate_x" else shape[2]
+        return lambda images, share: move(images, share * side)
+    return move

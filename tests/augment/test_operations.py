@@ -1,0 +1,94 @@
+"""Steps: every image undergoes its own operations, in their order."""
+
+import pytest
+import torch
+from tests.augment.pictures import noise, scenes
+from torch import Tensor
+
+from proco.augment import geometric, photometric
+from proco.augment.choices import select
+from proco.augment.operations import NOTHING, OPERATIONS, Steps, apply_steps, join
+
+STRENGTH = {
+    "rotate": 17.0,
+    "shear_x": 0.2,
+    "shear_y": -0.2,
+    "blur": 0.8,
+    "hue": 0.1,
+    "posterize": 3.0,
+    "solarize": 90.0,
+    "solarize_add": 50.0,
+}
+
+
+def one_step(name: str, count: int, strength: float) -> Steps:
+    return Steps(torch.full((count, 1), OPERATIONS.index(name)), torch.full((count, 1), strength))
+
+
+def random_steps(count: int, num_steps: int) -> Steps:
+    generator = torch.Generator().manual_seed(0)
+    operation = torch.randint(NOTHING, len(OPERATIONS), (count, num_steps), generator=generator)
+    strength = torch.tensor([STRENGTH.get(name, 0.3) for name in OPERATIONS])
+    return Steps(operation, strength[operation])
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_is_the_function_of_its_name(name: str) -> None:
+    images = scenes(10, 3, 32, 48)
+    strength = STRENGTH.get(name, 0.3)
+    found = apply_steps(images, one_step(name, 10, strength), fill=99)
+    values = torch.full((10,), strength)
+    if name in ("translate_x", "translate_y"):
+        pixels = values * (48 if name == "translate_x" else 32)  # 14.4 and 9.6: whole pixels are moved
+        expected = getattr(geometric, name)(images, pixels.long(), fill=99)
+    elif hasattr(geometric, name):
+        expected = getattr(geometric, name)(images, values, fill=99)
+    elif name in ("auto_contrast", "equalize", "grayscale", "invert"):
+        expected = getattr(photometric, name)(images)
+    else:
+        expected = getattr(photometric, name)(images, values)
+    assert torch.equal(found, expected)
+    assert not torch.equal(found, images)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_undergo_their_own_steps_one_after_the_other(channels: int) -> None:
+    images = scenes(60, channels)
+    steps = random_steps(60, 3)
+    found = apply_steps(images, steps)
+    for i in range(60):
+        image = images[i : i + 1]
+        for operation, strength in zip(steps.operation[i].tolist(), steps.strength[i].tolist(), strict=True):
+            if operation != NOTHING:
+                image = apply_steps(image, one_step(OPERATIONS[operation], 1, strength))
+        assert torch.equal(found[i : i + 1], image), [OPERATIONS[o] for o in steps.operation[i].tolist()]
+
+
+def test_order_matters_and_nothing_is_nothing() -> None:
+    images = noise()
+    one, two = one_step("solarize", 40, 90.0), one_step("posterize", 40, 2.0)
+    together = apply_steps(images, join(one, two))
+    assert torch.equal(together, apply_steps(apply_steps(images, one), two))
+    assert not torch.equal(together, apply_steps(images, join(two, one)))
+    nothing = Steps(torch.full((40, 2), NOTHING), torch.ones(40, 2))
+    assert torch.equal(apply_steps(images, nothing), images)
+    assert torch.equal(apply_steps(images, join(nothing, one, nothing)), apply_steps(images, one))
+
+
+def test_batches_can_be_cut_and_shuffled() -> None:
+    images = scenes(50)
+    steps = random_steps(50, 2)
+    whole = apply_steps(images, steps)
+    parts = [apply_steps(images[i : i + 17], select(steps, slice(i, i + 17))) for i in (0, 17, 34)]
+    assert torch.equal(torch.cat(parts), whole)
+    order = torch.randperm(50, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(apply_steps(images[order], select(steps, order)), whole[order])
+    assert apply_steps(images[:0], select(steps, slice(0, 0))).shape == (0, 3, 32, 32)
+
+
+def test_device_gives_the_same(device: torch.device) -> None:
+    images = scenes(200)
+    steps = random_steps(200, 2)
+    found: Tensor = apply_steps(images.to(device), select(Steps(*(part.to(device) for part in steps)), slice(None)))
+    difference = (found.cpu().int() - apply_steps(images, steps).int()).abs()
+    assert (difference > 1).double().mean() < 1e-3

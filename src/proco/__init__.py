@@ -6,6 +6,7 @@ The names below are imported when they are first used, so that the command line 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from proco.losses import BalancedContrastiveLoss as BalancedContrastiveLoss
     from proco.losses import LogitAdjustedLoss as LogitAdjustedLoss
     from proco.losses import ProCoLoss as ProCoLoss
     from proco.losses import SupConLoss as SupConLoss
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "BalancedContrastiveLoss": "proco.losses",
     "ClassMoments": "proco.sphere",
     "LogitAdjustedLoss": "proco.losses",
     "ProCoLoss": "proco.losses",

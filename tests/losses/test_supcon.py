@@ -53,6 +53,15 @@ def test_separate_contrast_set(form: ContrastForm) -> None:
     assert found.item() == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_anchors_that_stand_in_the_contrast_set_leave_themselves_out(form: ContrastForm) -> None:
+    embeddings, labels = batch()
+    criterion = SupConLoss(0.3, form=form, reduction="none")
+    whole = criterion(embeddings, labels)
+    found = criterion(embeddings[4:9], labels[4:9], embeddings, labels, 4)
+    torch.testing.assert_close(found, whole[4:9], rtol=1e-12, atol=0)
+
+
 def test_in_is_at_most_out() -> None:
     embeddings, labels = batch()
     inner, outer = (SupConLoss(0.1, form=form, reduction="none")(embeddings, labels) for form in FORMS)

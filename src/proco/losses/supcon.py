@@ -5,7 +5,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from proco.losses.batch import Reduction, reduce, require_labels, require_matrix, require_reduction
+from proco.losses.batch import Reduction, reduce, require_reduction
+from proco.losses.contrast_set import contrast_set
 
 ContrastForm = Literal["in", "out"]
 
@@ -25,6 +26,11 @@ class SupConLoss(nn.Module):
 
     embeddings: (N, p) unit vectors, several views of an image stacked along N; labels: (N,).
 
+    Over several ranks, contrast with the batch of all of them. If every anchor has a positive, the mean of the ranks'
+    losses is then that of one process, and so are the gradients that DistributedDataParallel averages:
+
+        criterion(embeddings, labels, all_gather_rows(embeddings), all_gather_rows(labels), rank() * len(embeddings))
+
     >>> embeddings = torch.nn.functional.normalize(torch.tensor([[1.0, 0.1], [1.0, -0.1], [0.0, 1.0]]), dim=1)
     >>> SupConLoss(temperature=1.0)(embeddings, torch.tensor([0, 0, 1]))
     tensor(0.3196)
@@ -41,25 +47,24 @@ class SupConLoss(nn.Module):
         self.reduction: Reduction = reduction
 
     def forward(
-        self, embeddings: Tensor, labels: Tensor, contrast: Tensor | None = None, contrast_labels: Tensor | None = None
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        contrast: Tensor | None = None,
+        contrast_labels: Tensor | None = None,
+        anchor_offset: int | None = None,
     ) -> Tensor:
-        """Return the loss of a batch, against itself or against contrast (M, p) with contrast_labels (M,)."""
-        require_matrix(embeddings, None, "embeddings")
-        require_labels(labels, len(embeddings))
-        against_itself = contrast is None
-        if contrast is None or contrast_labels is None:
-            if contrast is not contrast_labels:
-                raise ValueError("contrast and contrast_labels go together; only one was given.")
-            contrast, contrast_labels = embeddings, labels
-        require_matrix(contrast, embeddings.shape[1], "contrast")
-        require_labels(contrast_labels, len(contrast))
+        """Return the loss of a batch, against itself or against contrast (M, p) with contrast_labels (M,).
+
+        anchor_offset: row of contrast from which on the embeddings stand in it; None if they do not.
+        """
+        others, other_labels, itself = contrast_set(embeddings, labels, contrast, contrast_labels, anchor_offset)
 
         with torch.autocast(embeddings.device.type, enabled=False):
             dtype = torch.promote_types(embeddings.dtype, torch.float32)
-            similarity = embeddings.to(dtype) @ contrast.to(dtype).T / self.temperature
-            positive = labels[:, None] == contrast_labels
-            if against_itself:
-                itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+            similarity = embeddings.to(dtype) @ others.to(dtype).T / self.temperature
+            positive = labels[:, None] == other_labels
+            if itself is not None:
                 positive = positive & ~itself
                 similarity = similarity.masked_fill(itself, -torch.inf)
             num_positives = positive.sum(dim=1)

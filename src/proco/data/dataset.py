@@ -1,0 +1,156 @@
+"""A data set: named splits of images and labels, with notes on everything that was done to it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from proco.data.images import Images
+from proco.data.long_tail import IndexList, keep_counts
+from proco.errors import DataError
+from proco.losses.class_counts import class_counts_from_labels
+
+SPLITS = ("train", "val", "test")
+SPLIT_WORDS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+"""What a split may be called in folders, lists and arrays."""
+_NAMED_CLASSES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images and their labels, int64 (N,) on the CPU."""
+
+    images: Images
+    labels: Tensor
+
+    def __post_init__(self) -> None:
+        if self.labels.dtype != torch.int64 or self.labels.dim() != 1:
+            raise DataError(
+                f"labels must be int64 of shape (N,); got {self.labels.dtype} of shape {tuple(self.labels.shape)}."
+            )
+        if len(self.images) != len(self.labels):
+            raise DataError(f"there must be one label per image; got {len(self.images)} and {len(self.labels)}.")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def subset(self, positions: Tensor) -> "Split":
+        """Return the samples at positions (n,), in that order."""
+        return Split(self.images.subset(positions), self.labels[positions])
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """What is trained and evaluated on: a split "train" and possibly "val" and "test".
+
+    Labels are positions in class_names, and every class has at least one training image.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    splits: Mapping[str, Split]
+    notes: tuple[str, ...] = ()
+    """Sentences on what a reader of the results should know: images left out, a validation split made, ..."""
+
+    def __post_init__(self) -> None:
+        if "train" not in self.splits or not set(self.splits) <= set(SPLITS):
+            found = ", ".join(self.splits) or "none"
+            raise DataError(f"{self.name}: splits must be train and possibly val and test; got {found}.")
+        if self.num_classes < 2:
+            raise DataError(f"{self.name}: at least 2 classes are needed to tell apart; got {self.num_classes}.")
+        self._require_labels_in_range()
+        self._require_every_class()
+        if len(channels := {split.images.channels for split in self.splits.values()}) > 1:
+            raise DataError(f"{self.name}: splits must have images of the same channels; got {sorted(channels)}.")
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return len(self.class_names)
+
+    @property
+    def class_counts(self) -> Tensor:
+        """Training images of each class, int64 (K,), all at least 1."""
+        return class_counts_from_labels(self.splits["train"].labels, self.num_classes)
+
+    def _require_labels_in_range(self) -> None:
+        for name, split in self.splits.items():
+            if not len(split):
+                raise DataError(f"{self.name}: the {name} split is empty.{self._notes_after_an_error()}")
+            low, high = int(split.labels.min()), int(split.labels.max())
+            if low < 0 or high >= self.num_classes:
+                wrong = low if low < 0 else high
+                raise DataError(
+                    f"{self.name}: labels of {self.num_classes} classes lie in [0, {self.num_classes - 1}]; "
+                    f"got {wrong} in {name}. Labels start at 0."
+                )
+
+    def _require_every_class(self) -> None:
+        missing = [self.class_names[label] for label in (self.class_counts == 0).nonzero().flatten().tolist()]
+        if missing:
+            raise DataError(
+                f"{self.name}: every class needs at least one training image; {name_some(missing)} "
+                f"({len(missing)} of {self.num_classes} classes) have none. Add images of them, or remove the classes."
+                f"{self._notes_after_an_error()}"
+            )
+
+    def _notes_after_an_error(self) -> str:
+        """Return the notes as sentences: what was done before often explains what is missing now."""
+        return "".join(f" Note: {note}." for note in self.notes)
+
+
+def hold_out(dataset: Dataset, share: float, seed: int = 0) -> Dataset:
+    """Make a "val" split of a share of each class of "train", rounded (halves up); one image at least stays in "train".
+
+    Which images it takes depends on the labels and the seed alone.
+    """
+    if "val" in dataset.splits:
+        raise DataError(f"{dataset.name} has a validation split already; there is no need to hold images out.")
+    if not 0 < share < 1:
+        raise DataError(f"the share held out for validation must lie between 0 and 1; got {share:g}.")
+    train = dataset.splits["train"]
+    held_counts = [min(int(share * count + 0.5), count - 1) for count in dataset.class_counts.tolist()]
+    if not sum(held_counts):
+        raise DataError(
+            f"{dataset.name}: {share:.0%} of each class is not one image: the largest class has "
+            f"{int(dataset.class_counts.max())}. Hold out a larger share."
+        )
+    held = keep_counts(train.labels.numpy(), held_counts, f"validation of {dataset.name}", seed=seed).indices
+    stay = np.setdiff1d(np.arange(len(train)), held)
+    note = f"no validation split: {100 * share:g} % of each class ({len(held)} images) held out from training"
+    if without := held_counts.count(0):
+        note += f"; classes too small to have an image in it: {without}"
+    splits = {"train": train.subset(torch.from_numpy(stay)), "val": train.subset(torch.from_numpy(np.sort(held)))}
+    return replace(dataset, splits={**dataset.splits, **splits}, notes=(*dataset.notes, note))
+
+
+def keep_subset(dataset: Dataset, index_list: IndexList) -> Dataset:
+    """Restrict "train" to the samples of an index list, in its order, and note its name and hash."""
+    train = dataset.splits["train"]
+    indices = torch.from_numpy(index_list.indices)
+    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(train):
+        raise DataError(
+            f"the subset {index_list.name} reaches to image {int(indices.max())}, but {dataset.name} has {len(train)} "
+            "training images. Was it made for other data?"
+        )
+    counts = np.bincount(train.labels[indices].numpy(), minlength=len(index_list.class_counts))
+    if tuple(counts.tolist()) != index_list.class_counts:
+        raise DataError(
+            f"the subset {index_list.name} does not have the class counts it says it has, with the labels of "
+            f"{dataset.name}. Was it made for other data?"
+        )
+    note = f"training images are the subset {index_list.name}: {len(indices)} images, sha256 {index_list.hash}"
+    splits = {**dataset.splits, "train": train.subset(indices)}
+    return replace(dataset, splits=splits, notes=(*dataset.notes, note))
+
+
+def name_some(names: Sequence[str]) -> str:
+    """Return the first few names, quoted, for a sentence.
+
+    >>> name_some(["a", "b", "c", "d", "e", "f", "g"])
+    "'a', 'b', 'c', 'd', 'e' and 2 more"
+    """
+    named = ", ".join(repr(name) for name in names[:_NAMED_CLASSES])
+    return named + (f" and {len(names) - _NAMED_CLASSES} more" if len(names) > _NAMED_CLASSES else "")

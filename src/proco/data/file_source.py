@@ -1,0 +1,117 @@
+"""What all sources of image files share: from a listing of files to a data set, and what to do with bad files."""
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+
+from proco.data.dataset import Dataset, Split
+from proco.data.decode import Progress, find_bad_images
+from proco.data.images import FileImages, name_bad_files
+from proco.data.source import Source
+from proco.errors import DataError
+
+# Files that are looked at where the others are trusted, to tell a wrong folder from a few bad files.
+_PROBES = 16
+
+
+class Sample(NamedTuple):
+    """An image file and its label."""
+
+    path: Path
+    label: int
+    origin: str = ""
+    """Where the sample is listed, "photos.csv, line 7"; empty where no list names it."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Which files make up a data set, before any was opened."""
+
+    name: str
+    class_names: tuple[str, ...]
+    splits: Mapping[str, list[Sample]]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSource(Source):
+    """A source of image files."""
+
+    on_bad_image: Literal["refuse", "skip", "trust"] = "refuse"
+    """What to do about files that are missing, cut short or no images. `refuse`: decode every file before training and
+    end with the names of the bad ones. `skip`: decode every file and leave the bad ones out, with a note; class counts
+    are those of the others. `trust`: open only a few files to see that the folder is right, for sets so large that
+    decoding all of them takes too long. In training a bad file never ends a run: it is replaced by a grey image under
+    its label, and a warning at the end says which. After a check this happens only to files that changed since."""
+
+    @abstractmethod
+    def listing(self) -> Listing:
+        """Find the files, without opening any."""
+
+    def read(self, progress: Progress | None = None) -> Dataset:
+        """Find the files and check them."""
+        listing = self.listing()
+        if self.on_bad_image == "trust":
+            _require_right_folder(listing)
+        else:
+            listing = self._checked(listing, progress)
+        splits = {
+            name: Split(
+                FileImages([sample.path for sample in samples]),
+                torch.tensor([sample.label for sample in samples], dtype=torch.int64),
+            )
+            for name, samples in listing.splits.items()
+        }
+        return Dataset(listing.name, listing.class_names, splits, listing.notes)
+
+    def _checked(self, listing: Listing, progress: Progress | None) -> Listing:
+        """Return the listing without its bad files, or refuse it."""
+        samples = _all_samples(listing)
+        reasons = find_bad_images([sample.path for sample in samples], progress)
+        if not reasons:
+            return listing
+        bad = {samples[position].path: _with_origin(samples[position], reason) for position, reason in reasons.items()}
+        if self.on_bad_image == "refuse":
+            raise DataError(
+                f"{listing.name}: {len(bad)} of {len(samples)} image files cannot be read: {name_bad_files(bad)}. "
+                "Mend or remove them, or leave them out with the setting on_bad_image=skip."
+            )
+        splits = {
+            name: [sample for sample in of_split if sample.path not in bad] for name, of_split in listing.splits.items()
+        }
+        note = f"{len(bad)} of {len(samples)} image files cannot be read and are left out: {name_bad_files(bad)}"
+        return replace(listing, splits=splits, notes=(*listing.notes, note))
+
+
+def natural_order(name: str) -> tuple[list[str | int], str]:
+    """Return a key that sorts names as people count.
+
+    >>> sorted(["b10", "B2", "a", "b1"], key=natural_order)
+    ['a', 'b1', 'B2', 'b10']
+    """
+    parts = re.split(r"([0-9]+)", name)  # text and digits in turn, so that positions compare like with like
+    return [int(part) if number % 2 else part.casefold() for number, part in enumerate(parts)], name
+
+
+def _require_right_folder(listing: Listing) -> None:
+    samples = _all_samples(listing)
+    probes = samples[:: -(-len(samples) // _PROBES) or 1]  # spread over the whole list
+    reasons = find_bad_images([sample.path for sample in probes])
+    if probes and len(reasons) == len(probes):
+        raise DataError(
+            f"{listing.name}: none of {len(probes)} image files that were tried can be read: "
+            f"{probes[0].path} ({_with_origin(probes[0], reasons[0])}), ... Is the folder of the images right?"
+        )
+
+
+def _all_samples(listing: Listing) -> list[Sample]:
+    return [sample for samples in listing.splits.values() for sample in samples]
+
+
+def _with_origin(sample: Sample, reason: str) -> str:
+    return f"{sample.origin}: {reason}" if sample.origin else reason

@@ -1,0 +1,264 @@
+"""Where pixels come from: an array in memory or on a device, or files that are decoded when they are needed.
+
+Both cut windows out of images and resize them; what happens to a view after that is the augment package's business.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from proco.augment.geometric import resized_crop
+from proco.augment.window import Window
+from proco.data.decode import in_threads, read_image
+from proco.errors import DataError
+
+# Memory that cutting may take beside its result.
+_SCRATCH_BYTES = 2**28
+_GREY = 128
+# Files that a thread decodes in one go.
+_GROUP = 8
+# Where more than half of this many files cannot be read, the disk is gone and not the files.
+_FEWEST_FILES_TO_JUDGE = 16
+_NAMED_FILES = 3
+
+
+class Cut(NamedTuple):
+    """What to cut out of each image of a batch: row i of randoms, (n, r), goes with the i-th image."""
+
+    window: Window
+    randoms: Tensor
+
+
+class Images(Protocol):
+    """A set of images that can be cut, on whatever they are kept."""
+
+    @property
+    def channels(self) -> int:
+        """1 for grey images, 3 for RGB."""
+
+    @property
+    def common_size(self) -> tuple[int, int] | None:
+        """Height and width, where all images have the same; None where they differ or are not known."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What went wrong so far and was passed over, in sentences for the end of a run."""
+
+    def __len__(self) -> int: ...
+
+    def cut(self, positions: Tensor, cuts: Sequence[Cut], size: tuple[int, int], device: torch.device) -> list[Tensor]:
+        """Return for each cut the windows of the images at positions (n,), resized: uint8 (n, C, *size) on device."""
+
+    def subset(self, positions: Tensor) -> Self:
+        """Return the images at positions (n,), in that order."""
+
+    def to(self, device: torch.device) -> Self:
+        """Return the same images kept on device, where they can be: files stay files."""
+
+
+class ArrayImages:
+    """Images of one size, uint8 (N, C, H, W), kept on one device.
+
+    On a GPU nothing waits for the host: only shapes and windows decide what is done, never pixels or boxes there.
+    """
+
+    def __init__(self, pixels: Tensor) -> None:
+        if pixels.dim() != 4 or pixels.dtype != torch.uint8:
+            raise DataError(
+                f"images must be uint8 of shape (N, C, H, W); got {pixels.dtype} of shape {tuple(pixels.shape)}."
+            )
+        self.pixels = pixels
+
+    @property
+    def channels(self) -> int:
+        """1 for grey images, 3 for RGB."""
+        return self.pixels.shape[1]
+
+    @property
+    def common_size(self) -> tuple[int, int]:
+        """Height and width of every image."""
+        return self.pixels.shape[2], self.pixels.shape[3]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Nothing can go wrong with an array."""
+        return ()
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def cut(self, positions: Tensor, cuts: Sequence[Cut], size: tuple[int, int], device: torch.device) -> list[Tensor]:
+        """Return for each cut the windows of the images at positions (n,), resized: uint8 (n, C, *size) on device.
+
+        A window without randomness that has the size already is only indexed; such results may share their memory.
+        """
+        rows = max(1, _SCRATCH_BYTES // self._scratch_bytes_per_image(size))
+        pieces: list[list[Tensor]] = [[] for _ in cuts]
+        randoms = [torch.split(cut.randoms, rows) for cut in cuts]
+        for number, chunk in enumerate(torch.split(positions, rows)):
+            pixels = _move(self.pixels[_move(chunk, self.pixels.device)], device)
+            for piece, cut, chunk_randoms in zip(pieces, cuts, randoms, strict=True):
+                piece.append(_cut(pixels, cut.window, _move(chunk_randoms[number], device), size))
+        return [torch.cat(piece) if len(piece) > 1 else piece[0] for piece in pieces]
+
+    def subset(self, positions: Tensor) -> "ArrayImages":
+        """Return a copy of the images at positions (n,), in that order."""
+        return ArrayImages(self.pixels[_move(positions, self.pixels.device)])
+
+    def to(self, device: torch.device) -> "ArrayImages":
+        """Return the same images kept on device."""
+        return ArrayImages(self.pixels.to(device))
+
+    def _scratch_bytes_per_image(self, size: tuple[int, int]) -> int:
+        # Of resized_crop, in float32: the image, the image resized along one side, and the weights with what they
+        # are computed from.
+        height, width = self.common_size
+        weights = 4 * (size[0] * height + size[1] * width)
+        return 4 * (self.channels * height * (width + 2 * size[1]) + weights)
+
+
+class FileImages:
+    """Image files, decoded to RGB by a pool of threads each time they are cut, once for all cuts.
+
+    A file that cannot be read does not end an epoch: it is replaced by a grey image and recorded (`bad_files`,
+    `warnings`). Files are checked before training (`find_bad_images`), so this is for those that go bad later or were
+    trusted unseen. Where most of the files of a cut cannot be read, a DataError says so instead.
+    """
+
+    channels = 3
+    common_size = None
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = tuple(paths)
+        self.bad_files: dict[Path, str] = {}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence about the files that were replaced by grey images, if any were."""
+        if not self.bad_files:
+            return ()
+        count = len(self.bad_files)
+        return (
+            f"{count} of {len(self)} image files could not be read and {'was' if count == 1 else 'were'} replaced by "
+            f"grey: {name_bad_files(self.bad_files)}.",
+        )
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def cut(self, positions: Tensor, cuts: Sequence[Cut], size: tuple[int, int], device: torch.device) -> list[Tensor]:
+        """Return for each cut the windows of the images at positions (n,), resized: uint8 (n, 3, *size) on device.
+
+        The resize is bilinear and antialiased. Results do not depend on which thread is first.
+        """
+        numbers = positions.tolist()
+        is_pinned = device.type == "cuda"  # so that the copy to the device does not hold up the host
+        results = [
+            torch.empty(len(numbers), self.channels, *size, dtype=torch.uint8, pin_memory=is_pinned) for _ in cuts
+        ]
+        rules = [Cut(cut.window, cut.randoms.cpu()) for cut in cuts]
+        groups = [range(len(numbers))[start : start + _GROUP] for start in range(0, len(numbers), _GROUP)]
+
+        def read(group: range) -> list[Tensor | DataError]:
+            return [_read(self.paths[numbers[row]]) for row in group]
+
+        # Boxes are computed here, between the threads that decode and those that resize: they take many small steps,
+        # for each of which a thread would have to wait its turn.
+        tasks = (
+            _Resize(group, images, [_boxes(rule, group, images) for rule in rules])
+            for group, images in zip(groups, in_threads(read, groups), strict=True)
+        )
+        failures = [failure for failed in in_threads(lambda task: task.into(results), tasks) for failure in failed]
+        self._record({self.paths[numbers[row]]: reason for row, reason in failures}, numbers)
+        return [_move(result, device) for result in results]
+
+    def subset(self, positions: Tensor) -> "FileImages":
+        """Return the files at positions (n,), in that order, with a record of their own."""
+        return FileImages([self.paths[position] for position in positions.tolist()])
+
+    def to(self, device: torch.device) -> "FileImages":
+        """Return the same: files stay where they are."""
+        return self
+
+    def _record(self, bad: dict[Path, str], numbers: list[int]) -> None:
+        self.bad_files.update(bad)
+        num_files = len(set(numbers))
+        if num_files >= _FEWEST_FILES_TO_JUDGE and 2 * len(bad) > num_files:
+            raise DataError(
+                f"{len(bad)} of {num_files} image files cannot be read: {name_bad_files(bad)}. "
+                "Is the disk still there, and the folder of the images right?"
+            )
+
+
+def name_bad_files(reasons: dict[Path, str]) -> str:
+    """Return the first few files with their reasons, for a sentence."""
+    named = ", ".join(f"{path} ({reason})" for path, reason in list(reasons.items())[:_NAMED_FILES])
+    return named + (f" and {len(reasons) - _NAMED_FILES} more" if len(reasons) > _NAMED_FILES else "")
+
+
+def _cut(pixels: Tensor, window: Window, randoms: Tensor, size: tuple[int, int]) -> Tensor:
+    """Cut the window out of each of pixels, (n, C, H, W)."""
+    height, width = pixels.shape[2:]
+    if randoms.shape[1] == 0:
+        # Nothing is random, so all images have the box of the first. It is computed on the CPU, where it can be looked
+        # at without waiting for the device.
+        top, left, box_height, box_width = map(int, window.boxes(torch.empty(1, 0), height, width))
+        if (box_height, box_width) == size:
+            return pixels[:, :, top : top + box_height, left : left + box_width]
+    return resized_crop(pixels, *window.boxes(randoms, height, width), size)
+
+
+class _Resize(NamedTuple):
+    """The rest of the work on a few images: their rows of the results, themselves or why not, a box for each cut."""
+
+    rows: range
+    images: list[Tensor | DataError]
+    boxes: list[list[tuple[int, ...]]]
+
+    def into(self, results: list[Tensor]) -> list[tuple[int, str]]:
+        """Write the rows of the results; return those of images that cannot be read, with the reason."""
+        failures = []
+        for number, (row, image) in enumerate(zip(self.rows, self.images, strict=True)):
+            if isinstance(image, DataError):
+                failures.append((row, str(image)))
+            for result, boxes in zip(results, self.boxes, strict=True):
+                result[row] = _GREY if isinstance(image, DataError) else _resize(image, boxes[number], result.shape[2:])
+        return failures
+
+
+def _read(path: Path) -> Tensor | DataError:
+    try:
+        return read_image(path)
+    except DataError as error:
+        return error
+
+
+def _boxes(cut: Cut, rows: range, images: list[Tensor | DataError]) -> list[tuple[int, ...]]:
+    """Return (top, left, height, width) for each image, computed together for images of one size."""
+    by_size: dict[tuple[int, int], list[int]] = {}
+    for number, image in enumerate(images):
+        if not isinstance(image, DataError):
+            by_size.setdefault((image.shape[1], image.shape[2]), []).append(number)
+    boxes: list[tuple[int, ...]] = [()] * len(images)
+    randoms = cut.randoms[rows.start : rows.stop]
+    for size, numbers in by_size.items():
+        found = torch.stack(cut.window.boxes(randoms[numbers], *size), dim=1)
+        for number, box in zip(numbers, found.tolist(), strict=True):
+            boxes[number] = tuple(box)
+    return boxes
+
+
+def _resize(image: Tensor, box: tuple[int, ...], size: Sequence[int]) -> Tensor:
+    """Cut a box out of an image, (3, H, W), and resize it; torchvision's resized_crop without its checks."""
+    top, left, height, width = box
+    part = image[None, :, top : top + height, left : left + width]
+    return interpolate(part, size=size, mode="bilinear", antialias=True)[0]
+
+
+def _move(tensor: Tensor, device: torch.device) -> Tensor:
+    # A copy to the device need not be waited for; one from it must be, or the host reads what is not there yet.
+    return tensor.to(device, non_blocking=device.type != "cpu")

@@ -1,0 +1,55 @@
+"""From settings to the data a run sees: read a source, keep a long-tailed part of it, hold some of it out."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from proco.data.bundled import FashionMnistLt
+from proco.data.dataset import Dataset, hold_out, keep_subset
+from proco.data.decode import Progress
+from proco.data.long_tail import exponential_counts, keep_counts, pareto_counts, step_counts
+from proco.data.source import Source
+
+_PROFILES = {"exponential": exponential_counts, "step": step_counts, "pareto": pareto_counts}
+_DEFAULT_VALIDATION = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which images are trained on."""
+
+    source: Source = field(default_factory=FashionMnistLt)
+    profile: Literal["exponential", "step", "pareto"] | None = None
+    """Make the training split long-tailed: class counts along this curve, in label order."""
+    imbalance: float = 100.0
+    """Largest class over smallest, where a profile is given."""
+    subset_seed: int = 0
+    """Which images a profile keeps. 0 gives the field's; it has nothing to do with the seed of the run."""
+    validation: float | None = None
+    """Share of each class held out from training for validation. By default a tenth where the data has neither a
+    validation nor a test split, and nothing otherwise."""
+    size: int | None = None
+    """Height and width of what the network sees; by default that of the arrays, or 224 for image files."""
+    centre: float = 1.0
+    """Side of the centred square that is evaluated, as a share of the shorter side: 0.875 is 224 of 256 pixels."""
+    mean: tuple[float, ...] | None = None
+    """Of each channel, in [0, 1], subtracted; by default that of the training images, or ImageNet's for files."""
+    std: tuple[float, ...] | None = None
+    """Of each channel, divided by."""
+
+
+def prepare(config: DataConfig, progress: Progress | None = None) -> Dataset:
+    """Read the data, with its notes saying what was done to it. progress hears of files as they are checked."""
+    dataset = config.source.read(progress)
+    if config.profile is not None:
+        largest = int(dataset.class_counts.max())
+        counts = _PROFILES[config.profile](largest, dataset.num_classes, config.imbalance)
+        name = f"{dataset.name}, {config.profile} profile, imbalance {config.imbalance:g}"
+        labels = dataset.splits["train"].labels.numpy()
+        dataset = keep_subset(dataset, keep_counts(labels, counts, name, seed=config.subset_seed))
+    if "val" not in dataset.splits:
+        share = config.validation
+        if share is None and "test" not in dataset.splits:
+            share = _DEFAULT_VALIDATION
+        if share:
+            dataset = hold_out(dataset, share, seed=config.subset_seed)
+    return dataset

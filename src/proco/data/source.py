@@ -1,0 +1,50 @@
+"""Sources: kinds of places data is read from. Each is a dataclass of settings in a file of its own."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from proco.config import Choice
+from proco.data.dataset import Dataset
+from proco.data.decode import Progress
+from proco.errors import DataError
+from proco.registry import Registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Choice, ABC):
+    """Settings that say where data is and how to read it."""
+
+    registry: ClassVar[Registry[type["Source"]]] = Registry("data source")
+    looks_for: ClassVar[str] = ""
+    """What `recognises` looks for, for a list of such things; empty where there is no path to recognise."""
+    is_general: ClassVar[bool] = False
+    """Whether the source gives way to others that recognise the same path."""
+
+    @abstractmethod
+    def read(self, progress: Progress | None = None) -> Dataset:
+        """Read the data. progress hears of files as they are checked, where there are files."""
+
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether the path, which exists, holds what this source reads with default settings."""
+        return False
+
+
+def source_of(path: Path) -> Source:
+    """Return the source, with default settings, that reads what lies at path."""
+    if not path.exists():
+        raise DataError(f"{path} does not exist.")
+    fitting = [name for name, kind in Source.registry.items() if kind.recognises(path)]
+    fitting = [name for name in fitting if not Source.registry[name].is_general] or fitting
+    if len(fitting) > 1:
+        raise DataError(
+            f"{path} can be read as {' and as '.join(fitting)}. Say which is meant: the setting data.source.name."
+        )
+    if not fitting:
+        known = "; ".join(f"{kind.looks_for} ({name})" for name, kind in Source.registry.items() if kind.looks_for)
+        raise DataError(f"{path} is not data of a known kind. Looked for: {known}.")
+    kind: Any = Source.registry[fitting[0]]
+    source: Source = kind(path=path)
+    return source

@@ -1,0 +1,1 @@
+"""How good predictions are: accuracy of classes and of groups of classes, calibration; sums that ranks can add up."""

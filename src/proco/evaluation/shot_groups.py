@@ -1,0 +1,34 @@
+"""Many-, medium- and few-shot classes: the groups by which long-tailed recognition is reported."""
+
+import torch
+from torch import Tensor
+
+from proco.losses.class_counts import ClassCounts
+
+
+def shot_groups(class_counts: ClassCounts, *, many_above: int = 100, few_below: int = 20) -> dict[str, Tensor]:
+    """Return which classes are "many", "medium" and "few", each as a boolean mask (K,).
+
+    class_counts: training samples of each class, (K,). Many: more than many_above; few: fewer than few_below; medium:
+    the others, both bounds included.
+
+    >>> {name: mask.tolist() for name, mask in shot_groups([500, 100, 5]).items()}
+    {'many': [True, False, False], 'medium': [False, True, False], 'few': [False, False, True]}
+    """
+    if few_below > many_above:
+        raise ValueError(f"few_below must be at most many_above; got {few_below} and {many_above}.")
+    counts = torch.as_tensor(class_counts)
+    if counts.dim() != 1:
+        raise ValueError(f"class_counts must hold one number per class, shape (K,); got shape {tuple(counts.shape)}.")
+    many, few = counts > many_above, counts < few_below
+    return {"many": many, "medium": ~many & ~few, "few": few}
+
+
+def group_accuracy(per_class_accuracy: Tensor, group: Tensor) -> float | None:
+    """Return the mean accuracy of a group's classes: per_class_accuracy (K,), group a mask (K,).
+
+    Classes without a test sample (NaN) are left out; the accuracy of a group without any other is None.
+    """
+    accuracies = per_class_accuracy[group]
+    accuracies = accuracies[~accuracies.isnan()]
+    return accuracies.mean().item() if len(accuracies) else None

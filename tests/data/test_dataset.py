@@ -1,0 +1,137 @@
+"""Data sets: what they refuse, and what the two ways of making one from another keep and say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from proco.data.dataset import Dataset, Split, hold_out, keep_subset
+from proco.data.images import ArrayImages
+from proco.data.long_tail import IndexList, keep_counts
+from proco.errors import DataError
+
+
+def split_of(labels: Tensor, channels: int = 1) -> Split:
+    """Images of one pixel that hold their own position, so that it can be seen which were taken."""
+    pixels = torch.arange(len(labels), dtype=torch.uint8)[:, None, None, None].repeat(1, channels, 1, 1)
+    return Split(ArrayImages(pixels), labels)
+
+
+def positions_of(split: Split) -> list[int]:
+    assert isinstance(split.images, ArrayImages)
+    return split.images.pixels[:, 0, 0, 0].tolist()
+
+
+def dataset_of(counts: list[int], **splits: Split) -> Dataset:
+    labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+    shuffled = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))]
+    return Dataset("toys", tuple("abcdefgh"[: len(counts)]), {"train": split_of(shuffled), **splits})
+
+
+def test_counts_and_classes() -> None:
+    dataset = dataset_of([5, 1, 3])
+    assert dataset.num_classes == 3
+    assert dataset.class_counts.tolist() == [5, 1, 3]
+    assert len(dataset.splits["train"]) == 9
+
+
+def test_split_needs_a_label_per_image() -> None:
+    images = ArrayImages(torch.zeros(3, 1, 2, 2, dtype=torch.uint8))
+    with pytest.raises(DataError, match="one label per image; got 3 and 2"):
+        Split(images, torch.zeros(2, dtype=torch.int64))
+    with pytest.raises(DataError, match=r"int64 of shape \(N,\); got torch.float32 of shape \(3,\)"):
+        Split(images, torch.zeros(3))
+
+
+def test_missing_classes_are_named_with_what_was_done_before() -> None:
+    labels = torch.tensor([0, 0, 3])
+    with pytest.raises(DataError, match=r"'b', 'c' \(2 of 4 classes\) have none.* Note: two were lost.") as error:
+        Dataset("toys", ("a", "b", "c", "d"), {"train": split_of(labels)}, ("two were lost",))
+    assert "\n" not in str(error.value)
+
+
+def test_impossible_data_sets_are_explained() -> None:
+    train = split_of(torch.tensor([0, 1]))
+    with pytest.raises(DataError, match="train and possibly val and test; got val"):
+        Dataset("toys", ("a", "b"), {"val": train})
+    with pytest.raises(DataError, match="got train, holdout"):
+        Dataset("toys", ("a", "b"), {"train": train, "holdout": train})
+    with pytest.raises(DataError, match="at least 2 classes"):
+        Dataset("toys", ("a",), {"train": split_of(torch.tensor([0]))})
+    with pytest.raises(DataError, match=r"lie in \[0, 1\]; got 2 in test"):
+        Dataset("toys", ("a", "b"), {"train": train, "test": split_of(torch.tensor([2]))})
+    with pytest.raises(DataError, match="got -1 in train"):
+        Dataset("toys", ("a", "b"), {"train": split_of(torch.tensor([0, 1, -1]))})
+    with pytest.raises(DataError, match="the test split is empty"):
+        Dataset("toys", ("a", "b"), {"train": train, "test": split_of(torch.empty(0, dtype=torch.int64))})
+    with pytest.raises(DataError, match=r"same channels; got \[1, 3\]"):
+        Dataset("toys", ("a", "b"), {"train": train, "test": split_of(torch.tensor([0, 1]), channels=3)})
+
+
+def test_hold_out_takes_exact_shares_of_each_class() -> None:
+    dataset = dataset_of([100, 25, 14, 5, 4, 1])
+    made = hold_out(dataset, 0.1, seed=0)
+    train, val = made.splits["train"], made.splits["val"]
+    assert val.labels.bincount(minlength=6).tolist() == [10, 3, 1, 1, 0, 0]  # 2.5 and 0.5 are rounded up
+    assert train.labels.bincount().tolist() == [90, 22, 13, 4, 4, 1]
+    assert sorted(positions_of(train) + positions_of(val)) == list(range(149))
+    labels = dataset.splits["train"].labels
+    for split in (train, val):
+        assert torch.equal(split.labels, labels[positions_of(split)])
+    assert made.notes == (
+        "no validation split: 10 % of each class (15 images) held out from training; "
+        "classes too small to have an image in it: 2",
+    )
+
+
+def test_hold_out_leaves_an_image_of_each_class() -> None:
+    made = hold_out(dataset_of([9, 2, 1]), 0.9)
+    assert made.class_counts.tolist() == [1, 1, 1]
+
+
+def test_hold_out_depends_on_its_seed_alone() -> None:
+    dataset = dataset_of([50, 20, 10])
+    torch.manual_seed(1)
+    first = positions_of(hold_out(dataset, 0.2, seed=3).splits["val"])
+    torch.manual_seed(2)
+    assert first == positions_of(hold_out(dataset, 0.2, seed=3).splits["val"])
+    assert first != positions_of(hold_out(dataset, 0.2, seed=4).splits["val"])
+
+
+def test_hold_out_keeps_the_other_splits_and_notes() -> None:
+    dataset = replace(dataset_of([10, 10], test=split_of(torch.tensor([0, 1]))), notes=("first",))
+    made = hold_out(dataset, 0.25)
+    assert made.splits["test"] is dataset.splits["test"]
+    assert made.notes[0] == "first"
+    assert len(made.notes) == 2
+
+
+def test_impossible_hold_outs_are_explained() -> None:
+    with pytest.raises(DataError, match="has a validation split already"):
+        hold_out(dataset_of([4, 4], val=split_of(torch.tensor([0]))), 0.5)
+    with pytest.raises(DataError, match="between 0 and 1; got 10"):
+        hold_out(dataset_of([4, 4]), 10)
+    with pytest.raises(DataError, match="1% of each class is not one image: the largest class has 4"):
+        hold_out(dataset_of([4, 4]), 0.01)
+
+
+def test_subset_is_that_of_the_index_list_and_is_noted() -> None:
+    dataset = dataset_of([20, 20, 20], test=split_of(torch.tensor([0, 1, 2])))
+    index_list = keep_counts(dataset.splits["train"].labels.numpy(), (20, 6, 2), "toys, steep")
+    kept = keep_subset(dataset, index_list)
+    assert positions_of(kept.splits["train"]) == index_list.indices.tolist()
+    assert kept.class_counts.tolist() == [20, 6, 2]
+    assert kept.splits["test"] is dataset.splits["test"]
+    assert kept.notes == (f"training images are the subset toys, steep: 28 images, sha256 {index_list.hash}",)
+
+
+def test_subset_of_other_data_is_refused() -> None:
+    dataset = dataset_of([4, 4])
+    with pytest.raises(DataError, match="reaches to image 8, but toys has 8"):
+        keep_subset(dataset, IndexList("far", np.array([0, 8]), (1, 1)))
+    labels = dataset.splits["train"].labels.numpy()
+    of_others = keep_counts(1 - labels, (4, 1), "others")
+    with pytest.raises(DataError, match="the subset others does not have the class counts"):
+        keep_subset(dataset, of_others)

@@ -1,0 +1,116 @@
+"""Folders: which files become which class of which split, and what is said about the others."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from proco.data.dataset import Dataset
+from proco.data.folder import Folder
+from proco.data.images import FileImages
+from proco.errors import DataError
+
+WriteImage = Callable[..., Path]
+
+
+def contents(dataset: Dataset, split: str = "train") -> list[tuple[str, str]]:
+    """The class and the name of each file."""
+    part = dataset.splits[split]
+    assert isinstance(part.images, FileImages)
+    names = [dataset.class_names[label] for label in part.labels.tolist()]
+    return [(name, path.name) for name, path in zip(names, part.images.paths, strict=True)]
+
+
+def test_class_folders_in_natural_order(tmp_path: Path, write_image: WriteImage) -> None:
+    for name in ("type 10", "type 2", "Type 1"):
+        write_image(tmp_path / "flower photos" / name / "a.png")
+    write_image(tmp_path / "flower photos" / "type 2" / "deep" / "er" / "b.JPG")
+    dataset = Folder(path=tmp_path / "flower photos").read()
+    assert dataset.name == "flower photos"
+    assert dataset.class_names == ("Type 1", "type 2", "type 10")
+    assert contents(dataset) == [("Type 1", "a.png"), ("type 2", "a.png"), ("type 2", "b.JPG"), ("type 10", "a.png")]
+
+
+@pytest.mark.parametrize("val", ["val", "valid", "Validation"])
+def test_split_folders(val: str, tmp_path: Path, write_image: WriteImage) -> None:
+    for split, number in {"train": 3, val: 2, "test": 1}.items():
+        for name in ("a", "b"):
+            for image in range(number):
+                write_image(tmp_path / split / name / f"{image}.png")
+    (tmp_path / "docs").mkdir()
+    dataset = Folder(path=tmp_path).read()
+    assert {name: len(split) for name, split in dataset.splits.items()} == {"train": 6, "val": 4, "test": 2}
+    assert contents(dataset, "val") == [("a", "0.png"), ("a", "1.png"), ("b", "0.png"), ("b", "1.png")]
+    assert dataset.notes == ("ignored folders beside those of the splits (1): 'docs'",)
+
+
+def test_class_missing_from_a_split_keeps_its_label(tmp_path: Path, write_image: WriteImage) -> None:
+    for place in ("train/a", "train/b", "train/c", "test/c"):
+        write_image(tmp_path / place / "x.png")
+    assert contents(Folder(path=tmp_path).read(), "test") == [("c", "x.png")]
+
+
+def test_class_without_training_images_is_named(tmp_path: Path, write_image: WriteImage) -> None:
+    for place in ("train/a", "train/b", "val/new"):
+        write_image(tmp_path / place / "x.png")
+    with pytest.raises(DataError, match=r"'new' \(1 of 3 classes\) have none"):
+        Folder(path=tmp_path).read()
+
+
+def test_what_is_ignored_is_counted_and_named(tmp_path: Path, write_image: WriteImage) -> None:
+    for name in ("a", "b"):
+        write_image(tmp_path / name / "x.png")
+    write_image(tmp_path / "loose.png")
+    write_image(tmp_path / ".hidden" / "x.png")
+    write_image(tmp_path / "a" / "._x.png")
+    write_image(tmp_path / "a" / ".cache" / "y.png")
+    (tmp_path / "a" / "notes.txt").touch()
+    (tmp_path / "README.md").touch()
+    (tmp_path / "empty").mkdir()
+    dataset = Folder(path=tmp_path).read()
+    assert contents(dataset) == [("a", "x.png"), ("b", "x.png")]
+    assert dataset.notes == (
+        "ignored folders without an image (1): 'empty'",
+        "ignored files that are no images (2): 'README.md', 'notes.txt'",
+        "ignored images in no class folder (1): 'loose.png'",
+    )
+
+
+def test_class_named_like_a_split_is_a_class(tmp_path: Path, write_image: WriteImage) -> None:
+    for name in ("train", "bus"):
+        write_image(tmp_path / name / "x.png")
+    assert Folder(path=tmp_path).read().class_names == ("bus", "train")
+
+
+def test_unicode_spaces_and_links(tmp_path: Path, write_image: WriteImage) -> None:
+    write_image(tmp_path / "elsewhere" / "été 🌞.png")
+    write_image(tmp_path / "data" / "Bäume und Sträucher" / "写真 1.png")
+    (tmp_path / "data" / "linked").symlink_to(tmp_path / "elsewhere")
+    dataset = Folder(path=tmp_path / "data").read()
+    assert contents(dataset) == [("Bäume und Sträucher", "写真 1.png"), ("linked", "été 🌞.png")]
+
+
+def test_impossible_folders_are_explained(tmp_path: Path, write_image: WriteImage) -> None:
+    with pytest.raises(DataError, match="is not a folder"):
+        Folder(path=tmp_path / "missing").read()
+    with pytest.raises(DataError, match="no class folders with images"):
+        Folder(path=tmp_path).read()
+    write_image(tmp_path / "val" / "a" / "x.png")
+    with pytest.raises(DataError, match="a folder for val, but none for train"):
+        Folder(path=tmp_path).read()
+    write_image(tmp_path / "train" / "a" / "x.png")
+    with pytest.raises(DataError, match="at least 2 classes"):
+        Folder(path=tmp_path).read()
+    write_image(tmp_path / "valid" / "a" / "x.png")
+    with pytest.raises(DataError, match="more than one folder for the split val"):
+        Folder(path=tmp_path).read()
+
+
+def test_recognised_are_folders_with_images_in_folders(tmp_path: Path, write_image: WriteImage) -> None:
+    assert not Folder.recognises(write_image(tmp_path / "loose.png"))
+    assert not Folder.recognises(tmp_path)
+    (tmp_path / "train" / "a").mkdir(parents=True)
+    assert not Folder.recognises(tmp_path)
+    write_image(tmp_path / "train" / "a" / "x.png")
+    assert Folder.recognises(tmp_path)
+    assert Folder.recognises(tmp_path / "train")

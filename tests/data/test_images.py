@@ -1,0 +1,245 @@
+"""Images: arrays and files cut alike, against torchvision and Pillow image by image."""
+
+import random
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms.v2 import functional
+
+from proco.augment.window import Box, CentreWindow, RandomWindow, Window
+from proco.data import images as images_module
+from proco.data.decode import read_image
+from proco.data.images import ArrayImages, Cut, FileImages
+from proco.errors import DataError
+
+CPU = torch.device("cpu")
+
+
+def random_pixels(number: int, height: int, width: int, channels: int = 3) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (number, channels, height, width), dtype=torch.uint8, generator=generator)
+
+
+def drawn(window: Window, number: int) -> Cut:
+    return Cut(window, window.draw(number, torch.Generator().manual_seed(1)))
+
+
+def by_torchvision(image: Tensor, box: Box, row: int, size: tuple[int, int]) -> Tensor:
+    top, left, height, width = (int(side[row]) for side in box)
+    return functional.resized_crop(image, top, left, height, width, list(size), antialias=True)
+
+
+def difference(first: Tensor, second: Tensor) -> int:
+    return int((first.int() - second.int()).abs().max())
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_array_cuts_are_torchvisions(channels: int, device: torch.device) -> None:
+    pixels = random_pixels(20, 12, 15, channels)
+    positions = torch.tensor([3, 19, 0, 3, 7])
+    cuts = [drawn(RandomWindow(), 5), drawn(CentreWindow(0.5), 5)]
+    results = ArrayImages(pixels).to(device).cut(positions, cuts, (10, 9), device)
+    for cut, result in zip(cuts, results, strict=True):
+        assert result.shape == (5, channels, 10, 9)
+        assert result.dtype == torch.uint8
+        assert result.device.type == device.type
+        box = cut.window.boxes(cut.randoms, 12, 15)
+        for row, position in enumerate(positions):
+            assert difference(result[row].cpu(), by_torchvision(pixels[position], box, row, (10, 9))) <= 1
+
+
+def test_array_on_the_cpu_is_cut_on_the_device(device: torch.device) -> None:
+    images = ArrayImages(random_pixels(8, 6, 6))
+    positions, cut = torch.tensor([5, 1]), drawn(RandomWindow(), 2)
+    (result,) = images.cut(positions, [cut], (4, 4), device)
+    (expected,) = images.to(device).cut(positions.to(device), [Cut(cut.window, cut.randoms.to(device))], (4, 4), device)
+    assert result.device.type == device.type
+    assert torch.equal(result, expected)
+
+
+def test_whole_and_centred_windows_of_the_right_size_are_only_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images_module, "resized_crop", None)  # calling it would raise
+    pixels = random_pixels(6, 8, 8)
+    positions = torch.tensor([4, 4, 1])
+    whole, again = ArrayImages(pixels).cut(positions, [drawn(CentreWindow(), 3)] * 2, (8, 8), CPU)
+    assert torch.equal(whole, pixels[positions])
+    assert torch.equal(again, pixels[positions])
+    (centre,) = ArrayImages(pixels).cut(positions, [drawn(CentreWindow(0.5), 3)], (4, 4), CPU)
+    assert torch.equal(centre, pixels[positions, :, 2:6, 2:6])
+
+
+def test_indexing_gives_what_resizing_would() -> None:
+    class WholeByChance(CentreWindow):
+        """The same boxes, but with a random number that hides it."""
+
+        def draw(self, size: int, generator: torch.Generator) -> Tensor:
+            return torch.rand(size, 1, generator=generator)
+
+    images, positions = ArrayImages(random_pixels(6, 8, 8)), torch.arange(6)
+    plain, resized = images.cut(positions, [drawn(CentreWindow(), 6), drawn(WholeByChance(), 6)], (8, 8), CPU)
+    assert torch.equal(plain, resized)
+
+
+def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    images, positions = ArrayImages(random_pixels(30, 8, 8)), torch.randperm(30)
+    cuts = [drawn(RandomWindow(), 30), drawn(CentreWindow(), 30)]
+    expected = images.cut(positions, cuts, (8, 8), CPU)
+    sizes = []
+    original = images_module.resized_crop
+
+    def counted(pixels: Tensor, *box: Tensor) -> Tensor:
+        sizes.append(len(pixels))
+        return original(pixels, *box)
+
+    monkeypatch.setattr(images_module, "resized_crop", counted)
+    monkeypatch.setattr(images_module, "_SCRATCH_BYTES", 7 * images._scratch_bytes_per_image((8, 8)))
+    results = images.cut(positions, cuts, (8, 8), CPU)
+    assert sizes == [7, 7, 7, 7, 2]
+    assert all(map(torch.equal, results, expected))
+
+
+def test_no_positions_give_no_images() -> None:
+    (result,) = ArrayImages(random_pixels(3, 4, 4)).cut(
+        torch.empty(0, dtype=torch.int64), [drawn(RandomWindow(), 0)], (5, 5), CPU
+    )
+    assert result.shape == (0, 3, 5, 5)
+
+
+def test_cutting_on_a_gpu_does_not_wait_for_it(device: torch.device) -> None:
+    if device.type != "cuda":
+        pytest.skip("there is no CUDA device")
+    images = ArrayImages(random_pixels(50, 8, 8)).to(device)
+    cuts = [Cut(cut.window, cut.randoms.to(device)) for cut in (drawn(RandomWindow(), 9), drawn(CentreWindow(), 9))]
+    positions = torch.arange(9, device=device)
+    images.cut(positions, cuts, (8, 8), device)  # the libraries of the device set themselves up
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that it does not detect everything
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            images.cut(positions, cuts, (8, 8), device)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+def test_array_subset_and_properties() -> None:
+    pixels = random_pixels(5, 4, 6, channels=1)
+    images = ArrayImages(pixels)
+    assert (len(images), images.channels, images.common_size, images.warnings) == (5, 1, (4, 6), ())
+    assert torch.equal(images.subset(torch.tensor([4, 0])).pixels, pixels[[4, 0]])
+    with pytest.raises(DataError, match=r"got torch.float32 of shape \(5, 4\)"):
+        ArrayImages(torch.zeros(5, 4))
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> list[Path]:
+    """Files of several sizes and formats."""
+    sizes = [(40, 30), (9, 64), (21, 20), (33, 33)]
+    paths = []
+    for number in range(12):
+        width, height = sizes[number % len(sizes)]
+        pixels = np.random.default_rng(number).integers(0, 256, (height, width, 3), dtype=np.uint8)
+        paths.append(tmp_path / f"photo {number}.{('jpg', 'png', 'bmp')[number % 3]}")
+        Image.fromarray(pixels).save(paths[-1])
+    return paths
+
+
+def test_file_cuts_are_those_done_by_hand(photos: list[Path], device: torch.device) -> None:
+    positions = torch.tensor([11, 2, 5, 2, 0])
+    cuts = [drawn(RandomWindow(), 5), drawn(CentreWindow(0.875), 5)]
+    results = FileImages(photos).cut(positions, cuts, (14, 16), device)
+    for cut, result in zip(cuts, results, strict=True):
+        assert result.shape == (5, 3, 14, 16)
+        assert result.device.type == device.type
+        for row, position in enumerate(positions):
+            with Image.open(photos[position]) as image:
+                image.load()
+            top, left, height, width = map(int, cut.window.boxes(cut.randoms[row : row + 1], image.height, image.width))
+            cropped = image.crop((left, top, left + width, top + height))
+            by_hand = cropped.resize((16, 14), Image.Resampling.BILINEAR)
+            assert difference(result[row].cpu(), torch.from_numpy(np.array(by_hand)).permute(2, 0, 1)) <= 1
+            box = Box(*(torch.tensor([side]) for side in (top, left, height, width)))
+            assert difference(result[row].cpu(), by_torchvision(read_image(photos[position]), box, 0, (14, 16))) <= 1
+
+
+def test_files_and_arrays_cut_alike(tmp_path: Path) -> None:
+    pixels = random_pixels(6, 20, 20)
+    paths = [tmp_path / f"{number}.png" for number in range(6)]
+    for path, image in zip(paths, pixels, strict=True):
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+    positions, cuts = torch.tensor([5, 0, 3]), [drawn(RandomWindow(), 3), drawn(CentreWindow(), 3)]
+    from_files = FileImages(paths).cut(positions, cuts, (8, 8), CPU)
+    from_array = ArrayImages(pixels).cut(positions, cuts, (8, 8), CPU)
+    assert all(difference(*pair) <= 1 for pair in zip(from_files, from_array, strict=True))
+
+
+def test_each_file_is_decoded_once_and_threads_do_not_mix_rows(
+    photos: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = torch.randperm(12, generator=torch.Generator().manual_seed(3))
+    cuts = [drawn(RandomWindow(), 12), drawn(RandomWindow(scale=(0.5, 1.0)), 12)]
+    expected = FileImages(photos).cut(positions, cuts, (6, 6), CPU)
+    decoded = []
+
+    def slow_read(path: Path) -> Tensor:
+        time.sleep(random.random() / 100)
+        decoded.append(path)
+        return read_image(path)
+
+    monkeypatch.setattr(images_module, "read_image", slow_read)
+    results = FileImages(photos).cut(positions, cuts, (6, 6), CPU)
+    assert sorted(decoded) == sorted(photos)
+    assert all(map(torch.equal, results, expected))
+
+
+def test_files_that_go_bad_become_grey_and_are_recorded(photos: list[Path]) -> None:
+    images = FileImages(photos)
+    cuts = [drawn(RandomWindow(), 12), drawn(CentreWindow(), 12)]
+    expected = images.cut(torch.arange(12), cuts, (5, 5), CPU)
+    assert images.warnings == ()
+    photos[4].unlink()
+    photos[7].write_bytes(photos[7].read_bytes()[:100])
+    for result, before in zip(images.cut(torch.arange(12), cuts, (5, 5), CPU), expected, strict=True):
+        assert (result[[4, 7]] == 128).all()
+        good = [row for row in range(12) if row not in (4, 7)]
+        assert torch.equal(result[good], before[good])
+    images.cut(torch.arange(12), cuts, (5, 5), CPU)
+    assert list(images.bad_files) == [photos[4], photos[7]]
+    (warning,) = images.warnings
+    assert warning.startswith("2 of 12 image files could not be read and were replaced by grey: ")
+    assert "photo 4.png (no such file or directory)" in warning
+    assert images.subset(torch.tensor([0, 4])).warnings == ()
+
+
+def test_a_lost_disk_is_told_from_bad_files(photos: list[Path], tmp_path: Path) -> None:
+    missing = [tmp_path / f"missing {number}.jpg" for number in range(13)]
+    few = torch.arange(12, 24)
+    # Twelve missing files, but too few to judge by.
+    FileImages([*photos, *missing]).cut(few, [], (4, 4), CPU)
+    with pytest.raises(
+        DataError, match=r"13 of 25 image files cannot be read: .* and 10 more\. Is the disk still there"
+    ):
+        FileImages([*photos, *missing]).cut(torch.arange(25), [], (4, 4), CPU)
+    # The same file many times over is one file.
+    FileImages(missing).cut(torch.zeros(30, dtype=torch.int64), [], (4, 4), CPU)
+
+
+def test_other_errors_are_not_taken_for_bad_files(photos: list[Path]) -> None:
+    class Broken(CentreWindow):
+        def boxes(self, randoms: Tensor, height: int, width: int) -> Box:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        FileImages(photos).cut(torch.arange(3), [drawn(Broken(), 3)], (4, 4), CPU)
+
+
+def test_file_subset_and_properties(photos: list[Path]) -> None:
+    images = FileImages(photos)
+    assert (len(images), images.channels, images.common_size) == (12, 3, None)
+    assert images.to(CPU) is images
+    assert images.subset(torch.tensor([5, 1])).paths == (photos[5], photos[1])

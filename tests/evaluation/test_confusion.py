@@ -1,0 +1,51 @@
+"""The confusion matrix against a loop, and its accuracies on cases done by hand."""
+
+import math
+
+import pytest
+import torch
+
+from proco.evaluation.confusion import balanced_accuracy, confusion_matrix, per_class_accuracy, top1
+
+# 4 of 5, 1 of 2 and 0 of 1 right; the last class has no sample, but was predicted once.
+CONFUSION = torch.tensor([[4, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]])
+
+
+def test_counts_are_those_of_a_loop(device: torch.device) -> None:
+    generator = torch.Generator().manual_seed(0)
+    predictions, labels = torch.randint(5, (2, 300), generator=generator)
+    expected = torch.zeros(5, 5, dtype=torch.int64)
+    for prediction, label in zip(predictions.tolist(), labels.tolist(), strict=True):
+        expected[label, prediction] += 1
+    found = confusion_matrix(predictions.to(device), labels.to(device), 5)
+    assert found.dtype == torch.int64
+    assert torch.equal(found.cpu(), expected)
+
+
+def test_batches_add_up() -> None:
+    predictions, labels = torch.randint(4, (2, 50), generator=torch.Generator().manual_seed(1))
+    parts = sum(confusion_matrix(p, y, 4) for p, y in zip(predictions.split(17), labels.split(17), strict=True))
+    assert isinstance(parts, torch.Tensor)
+    assert torch.equal(parts, confusion_matrix(predictions, labels, 4))
+    assert torch.equal(confusion_matrix(predictions.int(), labels.int(), 4), parts)
+
+
+def test_accuracies_by_hand() -> None:
+    torch.testing.assert_close(
+        per_class_accuracy(CONFUSION), torch.tensor([0.8, 0.5, 0, math.nan], dtype=torch.float64), equal_nan=True
+    )
+    assert top1(CONFUSION).item() == 5 / 8
+    assert balanced_accuracy(CONFUSION).item() == pytest.approx(1.3 / 3)
+
+
+def test_nothing_has_no_accuracy() -> None:
+    nothing = confusion_matrix(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), 3)
+    assert nothing.sum() == 0
+    for measure in (top1, balanced_accuracy):
+        assert measure(nothing).isnan()
+
+
+@pytest.mark.parametrize(("predictions", "labels"), [([0, 3], [0, 1]), ([0, 1], [0, 3]), ([0, -1], [0, 1])])
+def test_classes_out_of_range_are_refused(predictions: list[int], labels: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"must lie in \[0, 2\]; got"):
+        confusion_matrix(torch.tensor(predictions), torch.tensor(labels), 3)

@@ -3,10 +3,12 @@
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
+from proco.models.base import BACKBONES, Backbone
+
 STAGE_WIDTHS = (16, 32, 64)
 
 
-class SmallResNet(nn.Module):
+class SmallResNet(Backbone):
     """Three stages of equal residual blocks on (N, channels, H, W); features are (N, num_features).
 
     blocks_per_stage 5 is ResNet-32 (6 n + 2 layers). The shortcut between stages has no parameters: it takes every
@@ -67,6 +69,31 @@ class _Block(nn.Module):
         return pad(hidden[:, :, ::2, ::2], (0, 0, 0, 0, before, self.added_channels - before))
 
 
+@BACKBONES.register("resnet8")
+def resnet8(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
+    """Return the smallest network of the family, for trials and tests."""
+    return SmallResNet(1, width=width, in_channels=in_channels)
+
+
+@BACKBONES.register("resnet14")
+def resnet14(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
+    """Return the ResNet-14, of two blocks a stage."""
+    return SmallResNet(2, width=width, in_channels=in_channels)
+
+
+@BACKBONES.register("resnet20")
+def resnet20(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
+    """Return the ResNet-20, of three blocks a stage."""
+    return SmallResNet(3, width=width, in_channels=in_channels)
+
+
+@BACKBONES.register("resnet32")
 def resnet32(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
     """Return the ResNet-32 of the paper's CIFAR experiments."""
     return SmallResNet(5, width=width, in_channels=in_channels)
+
+
+@BACKBONES.register("resnet56")
+def resnet56(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
+    """Return the ResNet-56, of nine blocks a stage."""
+    return SmallResNet(9, width=width, in_channels=in_channels)

@@ -3,11 +3,13 @@
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
+from proco.models.base import BACKBONES, Backbone
+
 _STAGE_WIDTHS = (16, 32, 64)
 _SLOPE = 0.1  # of the leaky ReLU
 
 
-class WideResNet(nn.Module):
+class WideResNet(Backbone):
     """Three stages of pre-activation blocks on (N, channels, H, W); features are (N, num_features).
 
     depth is 6 n + 4 with n blocks a stage; width multiplies the channels 16, 32, 64 of the stages. Convolutions start
@@ -72,6 +74,7 @@ class _Block(nn.Module):
         return residual + shortcut
 
 
+@BACKBONES.register("wrn28_2")
 def wrn28_2(*, in_channels: int = 3) -> WideResNet:
     """Return the WRN-28-2 of the semi-supervised experiments."""
     return WideResNet(28, width=2, in_channels=in_channels)

@@ -1,0 +1,74 @@
+"""The network of a recipe: one backbone, a classifier, and a projector where a method wants embeddings."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from proco.models.backbones import build_backbone
+from proco.models.heads import CosineClassifier, Projector
+from proco.models.normalise import Normalise
+
+
+class Outputs(NamedTuple):
+    """What a network says of N images."""
+
+    features: Tensor  # (N, d), of the backbone
+    logits: Tensor  # (N, K), of the classifier
+    embeddings: Tensor | None  # (N, p) unit vectors, of the projector where there is one
+
+    def split(self, parts: int) -> list["Outputs"]:
+        """Cut the rows into equal parts, one for each view of a joint forward."""
+        embeddings = [None] * parts if self.embeddings is None else self.embeddings.chunk(parts)
+        rows = zip(self.features.chunk(parts), self.logits.chunk(parts), embeddings, strict=True)
+        return [Outputs(*row) for row in rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """Which network is trained."""
+
+    backbone: str = "resnet32"
+    """A name of ours, timm's or torchvision's (`timm/NAME`, `torchvision/NAME`)."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Settings of the backbone itself, such as its width."""
+    pretrained: bool = False
+    """Begin from weights trained on ImageNet, for timm's and torchvision's backbones."""
+    classifier: Literal["linear", "cosine"] = "linear"
+    scale: float = 30.0
+    """What a cosine classifier multiplies its cosines by."""
+    hidden: int = 512
+    """Width of the projector's hidden layer."""
+    dim: int = 128
+    """Length of the embeddings."""
+
+
+class Network(nn.Module):
+    """Normalisation, backbone, classifier and, where asked for, projector: uint8 images (N, C, H, W) to `Outputs`.
+
+    Several views of a batch go through it stacked along N, so that batch norms see them together, as in the official
+    code.
+    """
+
+    def __init__(
+        self, config: NetworkConfig, num_classes: int, normalise: Normalise, *, with_projector: bool = False
+    ) -> None:
+        super().__init__()
+        self.normalise = normalise
+        self.backbone = build_backbone(
+            config.backbone, in_channels=len(normalise.mean), pretrained=config.pretrained, **config.options
+        )
+        num_features: int = self.backbone.num_features
+        self.classifier: nn.Linear | CosineClassifier = (
+            nn.Linear(num_features, num_classes)
+            if config.classifier == "linear"
+            else CosineClassifier(num_features, num_classes, scale=config.scale)
+        )
+        self.projector = Projector(num_features, hidden=config.hidden, dim=config.dim) if with_projector else None
+
+    def forward(self, images: Tensor) -> Outputs:
+        """Return features, logits and embeddings of the images."""
+        features = self.backbone(self.normalise(images).contiguous(memory_format=torch.channels_last))
+        embeddings = None if self.projector is None else self.projector(features)
+        return Outputs(features, self.classifier(features), embeddings)

@@ -1,0 +1,73 @@
+"""Stochastic gradient descent and the course of its learning rate over the epochs."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from proco.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimConfig:
+    """Optimiser and schedule. Times are shares of the epochs, so that a shorter run is the same course, compressed."""
+
+    lr: float = 0.3
+    """Largest learning rate, for the whole batch over all ranks."""
+    momentum: float = 0.9
+    nesterov: bool = False
+    weight_decay: float = 2e-4
+    """Of all parameters, batch norms and biases too, as in the official code."""
+    schedule: Literal["step", "cosine", "constant"] = "step"
+    warmup: float = 0.025
+    """Share of the epochs over which the rate rises linearly, epoch by epoch."""
+    milestones: tuple[float, ...] = (0.8, 0.9)
+    """Shares of the epochs at which the step schedule multiplies the rate by `factor`."""
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse times that are not shares."""
+        for name, share in [("warmup", self.warmup), *(("milestones", share) for share in self.milestones)]:
+            if not 0 <= share <= 1:
+                raise ConfigError(f"optim.{name} is a share of the epochs, from 0 to 1; got {share:g}.")
+
+
+def learning_rate(config: OptimConfig, epoch: int, epochs: int) -> float:
+    """Return the learning rate of an epoch (0-based), constant within it.
+
+    >>> [learning_rate(OptimConfig(), epoch, 200) for epoch in (0, 4, 159, 160, 180)]
+    [0.06, 0.3, 0.3, 0.03, 0.003]
+    """
+    rate = config.lr
+    warmup_epochs = math.floor(config.warmup * epochs + 1e-9)
+    if epoch < warmup_epochs:
+        return rate * (epoch + 1) / warmup_epochs
+    if config.schedule == "cosine":
+        # The official code's: never quite lr at the start, never quite 0 at the end.
+        return rate * 0.5 * (1 + math.cos(math.pi * (epoch + 1) / (epochs + 1)))
+    if config.schedule == "step":
+        passed = sum(epoch >= round(share * epochs) for share in config.milestones)
+        return round(rate * config.factor**passed, 12)  # 0.3 * 0.1 is 0.03, not 0.03 and a bit
+    return rate
+
+
+def build_optimizer(parameters: Iterable[nn.Parameter], config: OptimConfig) -> torch.optim.SGD:
+    """Return SGD over the parameters, its rate in a tensor: a captured step reads it anew each time."""
+    learning = [parameter for parameter in parameters if parameter.requires_grad]
+    return torch.optim.SGD(
+        learning,
+        lr=torch.tensor(config.lr, device=learning[0].device),
+        momentum=config.momentum,
+        nesterov=config.nesterov,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+
+
+def set_learning_rate(optimizer: torch.optim.SGD, rate: float) -> None:
+    """Change the learning rate in place."""
+    for group in optimizer.param_groups:
+        group["lr"].fill_(rate)

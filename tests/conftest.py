@@ -1,8 +1,13 @@
 """Shared by all tests: the devices of this machine."""
 
+import os
 import sys
 
 import pytest
+
+# Before torch: the workers of a test run share the cores, and threads that spin while they wait would starve each other.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import torch
 
 DEVICES = [torch.device("cpu")]

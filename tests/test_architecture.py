@@ -17,7 +17,10 @@ LAYERS = [
     ["config", "distributed", "full_precision"],
     ["sphere"],
     ["losses"],
-    ["augment", "data", "models"],
+    ["augment"],
+    ["data", "evaluation", "models", "optim"],
+    ["methods"],
+    ["training"],
     ["cli"],
 ]
 HEAVY = ["timm", "torchvision", "matplotlib", "scipy", "sklearn", "pandas", "yaml", "typer", "rich"]

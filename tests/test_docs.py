@@ -4,8 +4,12 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import typer
 from benchmarks.measure import markdown
+
+from proco.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
@@ -76,3 +80,28 @@ def test_architecture_page_names_every_module() -> None:
     for path in (ROOT / "src" / "proco").rglob("*.py"):
         if path.name not in ("__init__.py", "__main__.py"):
             assert path.name in page, path
+
+
+def test_training_from_python_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "training.md").read_text(), re.DOTALL)
+    assert code
+    monkeypatch.chdir(tmp_path)
+    arrays = {"train_labels": np.arange(16) % 2, "test_labels": np.arange(4) % 2}
+    for split, labels in (("train", 16), ("test", 4)):
+        arrays[f"{split}_images"] = np.random.default_rng(0).integers(0, 256, (labels, 8, 8), dtype=np.uint8)
+    np.savez("noise.npz", **arrays)
+    recipe = ROOT / "src" / "proco" / "recipes" / "quickstart" / "proco.yaml"
+    Path("small.yaml").write_text(f"extends: {recipe}\ndata: {{source: {{name: arrays, path: noise.npz}}}}\n")
+    exec(code[1].replace("quickstart/proco", "small.yaml"), {})
+    assert json.loads(Path("runs/mine/summary.json").read_text())["last_epoch"] == 1
+
+
+def test_commands_of_the_documents_exist() -> None:
+    from proco.training.recipes import recipe_names
+
+    commands = {command.name for command in typer.main.get_command(app).commands.values()}  # type: ignore[attr-defined]
+    for path in DOCUMENTS:
+        for word in re.findall(r"^(?:\.venv/bin/)?proco (\w+)", path.read_text(), re.MULTILINE):
+            assert word in commands, (path, word)
+        for recipe in re.findall(r"\b(?:quickstart|cifar100_lt)/\w+\b(?!\.)", path.read_text()):
+            assert recipe in recipe_names(), (path, recipe)

@@ -1,0 +1,100 @@
+"""`proco compare`: several recipes over several seeds, with spread and paired differences."""
+
+import os
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from proco.cli.tables import GROUPS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def compare(
+    words: Annotated[
+        list[str], typer.Argument(metavar="RECIPE... [SETTING=VALUE]...", help="Recipes, and settings over them all.")
+    ],
+    seeds: Annotated[list[int] | None, typer.Option(help="Seeds of the runs: --seeds 0 1 2.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder of the run folders; what is finished there is not trained again.")
+    ] = Path("runs/compare"),
+) -> None:
+    """Train every recipe with every seed and compare: mean, standard deviation, paired difference to the first."""
+    import json
+
+    from rich.console import Console
+
+    from proco.cli.progress import progress_for
+    from proco.config import read_assignments
+    from proco.errors import ConfigError
+    from proco.training.recipes import load_recipe
+    from proco.training.run_folder import RunFolder
+    from proco.training.trainer import fit_or_reuse
+
+    # `--seeds 0 1 2`: the option takes the first number, the others arrive among the words.
+    all_seeds = [*(seeds or []), *(int(word) for word in words if word.isdecimal())] or [0]
+    recipes = [word for word in words if "=" not in word and not word.isdecimal()]
+    if not recipes or len(set(recipes)) < len(recipes) or len(set(all_seeds)) < len(all_seeds):
+        raise ConfigError("give at least one recipe, and every recipe and seed once.")
+    overrides = read_assignments(word for word in words if "=" in word)
+    configs = {
+        (recipe, seed): load_recipe(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds
+    }
+    console = Console(highlight=False)
+    summaries: dict[str, list[dict[str, Any]]] = {recipe: [] for recipe in recipes}
+    for number, ((recipe, seed), config) in enumerate(configs.items()):
+        folder = RunFolder(run_folder(out, recipe, seed))
+        console.print(f"run {number + 1} of {len(configs)}: {recipe}, seed {seed}, in {folder.path}")
+        with progress_for(console) as listener:
+            summaries[recipe].append(fit_or_reuse(config, folder, listener))
+    _show(console, summaries, all_seeds)
+    result = {"seeds": all_seeds, "top1": {recipe: [s["top1"] for s in runs] for recipe, runs in summaries.items()}}
+    (out / "comparison.json").write_text(json.dumps(result, indent=2) + "\n")
+    console.print("run folders:")
+    for recipe, seed in configs:
+        console.print(f"  {run_folder(out, recipe, seed)}", soft_wrap=True)
+
+
+def run_folder(out: Path, recipe: str, seed: int) -> Path:
+    """Return where the run of a recipe, a name or a path, with a seed belongs."""
+    return out / Path(recipe).with_suffix("") / f"seed{seed}"
+
+
+def _show(console: "Console", summaries: dict[str, list[dict[str, Any]]], seeds: list[int]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    first = next(iter(summaries))
+    split = summaries[first][0]["split"]
+    shared = os.path.commonprefix([f"{Path(recipe).parent}/" for recipe in summaries])
+    spread = ", mean ± standard deviation" if len(seeds) > 1 else ""
+    table = Table(
+        title=f"accuracy on {split}, last epoch, %, seeds {', '.join(map(str, seeds))}{spread}",
+        box=box.SIMPLE,
+        title_justify="left",
+    )
+    table.add_column("")
+    for name in (*GROUPS, "all"):
+        table.add_column(name, justify="right")
+    if len(summaries) > 1:
+        table.add_column("difference", justify="right")
+    for recipe, runs in summaries.items():
+        cells = [_spread([run[key] for run in runs]) for key in (*GROUPS, "top1")]
+        if len(summaries) > 1:
+            differences = [run["top1"] - base["top1"] for run, base in zip(runs, summaries[first], strict=True)]
+            cells.append("" if recipe == first else _spread(differences, signed=True))
+        table.add_row(recipe.removeprefix(shared), *cells)
+    console.print(table)
+    if len(summaries) > 1:
+        console.print(f"difference: of all to {first.removeprefix(shared)}, seed by seed")
+
+
+def _spread(values: list[float | None], *, signed: bool = False) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    text = f"{mean(known):{'+' if signed else ''}.1f}"
+    return text + (f" ± {stdev(known):.1f}" if len(known) > 1 else "")

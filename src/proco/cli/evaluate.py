@@ -1,0 +1,46 @@
+"""`proco evaluate`: what a trained network is worth, class by class."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    split: Annotated[str | None, typer.Option(help="train, val or test; by default the one of the summary.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Evaluate on other data with the same classes.")] = None,
+    worst: Annotated[int, typer.Option(help="How many of the least accurate classes to list.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON and nothing else.")] = False,
+) -> None:
+    """Evaluate the network of a run: accuracy by shot group, calibration, and the classes it does worst on."""
+    import json
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from proco.cli.tables import percent, show_accuracies
+    from proco.data.source import source_of
+    from proco.errors import ConfigError
+    from proco.training.run_folder import RunFolder
+    from proco.training.trainer import load_run
+
+    trainer = load_run(RunFolder(run), data=None if data is None else source_of(data))
+    split = split or trainer.test_split
+    if split not in trainer.dataset.splits:
+        raise ConfigError(f"the data has no split {split!r}; it has {', '.join(trainer.dataset.splits)}.")
+    metrics = trainer.evaluate(split)
+    if as_json:
+        typer.echo(json.dumps(asdict(metrics) | {"split": split}, indent=2))
+        return
+    console = Console()
+    show_accuracies(console, f"accuracy on {split}, %", [(str(run), asdict(metrics))])
+    console.print(
+        f"balanced accuracy {percent(metrics.balanced_accuracy)} %, expected calibration error {metrics.ece:.3f}"
+    )
+    known = [(accuracy, i) for i, accuracy in enumerate(metrics.per_class_accuracy) if accuracy is not None]
+    console.print(f"least accurate classes (accuracy, training images), of {len(known)}:")
+    for accuracy, i in sorted(known)[:worst]:
+        console.print(
+            f"  {accuracy:5.1f} %  {int(trainer.class_counts[i]):6}  {trainer.dataset.class_names[i]}", highlight=False
+        )

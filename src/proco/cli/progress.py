@@ -1,0 +1,139 @@
+"""How a run is shown while it goes: a bar on a terminal, plain lines in a file or a log."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from proco.training.trainer import Trainer
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class ProgressLines:
+    """A line for the first and the last epoch, and for those between at most every few seconds."""
+
+    def __init__(self) -> None:
+        self.epochs = 0
+        self.first_epoch = 0
+        self.started = self.last_line = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave nothing to close."""
+
+    def on_start(self, trainer: "Trainer", first_epoch: int) -> None:
+        """Remember when and where training began."""
+        self.epochs, self.first_epoch = trainer.epochs, first_epoch
+        self.started = self.last_line = time.monotonic()
+
+    def on_step(self, epoch: int, step: int, steps: int) -> None:
+        """Say something within a long epoch."""
+        now = time.monotonic()
+        if now - self.last_line >= 12 * _SECONDS_BETWEEN_LINES:
+            self.last_line = now
+            typer.echo(f"epoch {epoch + 1}/{self.epochs}  step {step}/{steps}")
+
+    def on_epoch(self, record: dict[str, Any]) -> None:
+        """Say how the epoch went, and how long the rest will take."""
+        now = time.monotonic()
+        done = record["epoch"] + 1
+        if done in (1, self.epochs) or now - self.last_line >= _SECONDS_BETWEEN_LINES:
+            self.last_line = now
+            left = (now - self.started) / (done - self.first_epoch) * (self.epochs - done)
+            typer.echo(f"epoch {done}/{self.epochs}  {_measurements(record)}  {_duration(left)} left")
+
+
+class ProgressBar:
+    """A bar with epoch, loss, accuracy and time left."""
+
+    def __init__(self, console: Console) -> None:
+        self.progress = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(),
+            TextColumn("{task.fields[measurements]}"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=console,
+        )
+        self.task = self.progress.add_task("", start=False, total=None, epoch="-", measurements="setting up")
+        self.epochs = 0
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def on_start(self, trainer: "Trainer", first_epoch: int) -> None:
+        """Set the length of the bar."""
+        self.epochs = trainer.epochs
+        self.progress.update(
+            self.task, total=float(self.epochs), completed=float(first_epoch), epoch=f"{first_epoch}/{self.epochs}"
+        )
+        self.progress.start_task(self.task)
+
+    def on_step(self, epoch: int, step: int, steps: int) -> None:
+        """Move the bar within an epoch."""
+        self.progress.update(
+            self.task, completed=epoch + min(step / max(steps, 1), 1.0), epoch=f"{epoch + 1}/{self.epochs}"
+        )
+
+    def on_epoch(self, record: dict[str, Any]) -> None:
+        """Show how the epoch went."""
+        self.progress.update(self.task, completed=record["epoch"] + 1, measurements=_measurements(record))
+
+
+@contextmanager
+def file_progress(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """Give a function that shows how many of how many image files have been checked."""
+    if console.is_terminal:
+        bar = Progress(
+            TextColumn("checking images"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            console=console, transient=True,
+        )  # fmt: skip
+        task = bar.add_task("", total=0, visible=False)
+        with bar:
+            yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+        return
+    last_line = time.monotonic()
+
+    def say(done: int, total: int) -> None:
+        nonlocal last_line
+        if time.monotonic() - last_line >= _SECONDS_BETWEEN_LINES:
+            last_line = time.monotonic()
+            typer.echo(f"checking images  {done}/{total}")
+
+    yield say
+
+
+def progress_for(console: Console) -> ProgressBar | ProgressLines:
+    """Return the bar on a terminal, the lines elsewhere."""
+    return ProgressBar(console) if console.is_terminal else ProgressLines()
+
+
+def _measurements(record: dict[str, Any]) -> str:
+    text = f"loss {record['loss']:.3f}  train {record['accuracy']:.1f} %"
+    for split in ("val", "test"):
+        if split in record:
+            text += f"  {split} {record[split]['top1']:.1f} %"
+    return text
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,0 +1,94 @@
+"""`proco train`: a recipe, or a folder of images, to a trained network and an honest figure."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_OWN_DATA_RECIPE = "own_data"
+
+
+def train(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RECIPE] [SETTING=VALUE]...", help="A recipe by name or path, and settings over it."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Own data: a folder of class folders, a CSV or TSV manifest, or an npz.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder; by default a new one under runs/, named by the recipe.")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
+) -> None:
+    """Train a network: proco train RECIPE, proco train --data PATH, or proco train --resume FOLDER.
+
+    Settings are written name=value, such as epochs=20, method=logit_adjustment or optim.lr=0.1. `proco recipes` lists
+    the recipes; every setting of a run is in its config.yaml. Under torchrun the work is shared by all ranks.
+    """
+    from rich.console import Console
+
+    from proco.cli.progress import file_progress, progress_for
+    from proco.cli.tables import show_accuracies
+    from proco.config import as_settings, read_assignments
+    from proco.distributed import broadcast_text, is_main_process, process_group
+    from proco.errors import ConfigError
+    from proco.training.recipes import load_recipe
+    from proco.training.run_folder import RunError, RunFolder
+    from proco.training.trainer import Silent, Trainer
+
+    recipe, assignments = split_words(words or [])
+    if resume is not None and (recipe or assignments or data or out):
+        raise ConfigError("--resume takes the settings of the run in the folder; give nothing else with it.")
+    if resume is None and recipe is None and data is None:
+        raise ConfigError("what should be trained? Name a recipe (proco recipes lists them) or give --data PATH.")
+
+    with process_group():
+        if resume is not None:
+            folder = RunFolder(resume)
+            config = folder.config()
+            if folder.is_finished:
+                raise RunError(f"the run in {resume} is finished; its result is in {folder.summary_file.name}.")
+        else:
+            layers = [read_assignments(assignments)]
+            if data is not None:
+                from proco.data.source import source_of
+
+                layers.insert(0, {"data": {"source": as_settings(source_of(data))}})
+            config = load_recipe(recipe or _OWN_DATA_RECIPE, *layers)
+            name = Path(recipe).with_suffix("").as_posix() if recipe else (data or Path()).resolve().stem
+            folder = RunFolder(out or Path(broadcast_text(str(unused_folder(Path("runs") / name, config.seed)))))
+        console = Console()
+        with file_progress(console) as progress:
+            trainer = Trainer(config, progress=progress if is_main_process() else None)
+        if not is_main_process():
+            trainer.fit(folder, Silent(), resume=resume is not None)
+            return
+        dataset = trainer.dataset
+        console.print(
+            f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, on "
+            f"{trainer.device}. Run folder: {folder.path}"
+        )
+        for note in dataset.notes:
+            console.print(f"note: {note}", highlight=False)
+        with progress_for(console) as listener:
+            summary = trainer.fit(folder, listener, resume=resume is not None)
+        for note in summary["notes"][len(dataset.notes) :]:
+            console.print(f"warning: {note}", highlight=False)
+        show_accuracies(console, f"accuracy on {summary['split']}, last epoch, %", [(str(folder.path), summary)])
+
+
+def split_words(words: list[str]) -> tuple[str | None, list[str]]:
+    """Return the recipe, the first word where it has no '=', and the assignments."""
+    if words and "=" not in words[0]:
+        return words[0], words[1:]
+    return None, words
+
+
+def unused_folder(parent: Path, seed: int) -> Path:
+    """Return the first of parent/seed0, parent/seed0-2, parent/seed0-3, ... that does not exist."""
+    folder, number = parent / f"seed{seed}", 1
+    while folder.exists():
+        number += 1
+        folder = parent / f"seed{seed}-{number}"
+    return folder

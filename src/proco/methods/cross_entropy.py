@@ -1,0 +1,29 @@
+"""Cross-entropy, the baseline, and logit adjustment after training (Menon et al., ICLR 2021, section 4.1)."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from proco.losses.class_counts import log_prior
+from proco.methods.method import Classification, Method, Stage, Task, WeightedTerm
+from proco.models.network import Outputs
+
+
+@Method.registry.register("cross_entropy")
+@dataclass(frozen=True, kw_only=True)
+class CrossEntropy(Method):
+    """Plain cross-entropy: treats every image alike, and so the classes as unevenly as they are filled."""
+
+    post_hoc_tau: float = 0.0
+    """Subtract this many log priors from the logits when predicting; 1 is post-hoc logit adjustment."""
+    label_smoothing: float = 0.0
+
+    def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
+        """Return the one stage."""
+        term = Classification(nn.CrossEntropyLoss(label_smoothing=self.label_smoothing))
+        return (Stage(epochs=epochs, views=self.views, terms={"cross_entropy": WeightedTerm(1.0, term)}),)
+
+    def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
+        """Return the logits, less the prior where asked for."""
+        logits = outputs.logits.float()
+        return logits - self.post_hoc_tau * log_prior(class_counts, logits.dtype)

@@ -1,0 +1,19 @@
+"""Logit adjustment (Menon et al., ICLR 2021; with tau 1 the balanced softmax of Ren et al., NeurIPS 2020)."""
+
+from dataclasses import dataclass
+
+from proco.losses.logit_adjustment import LogitAdjustedLoss
+from proco.methods.method import Classification, Method, Stage, Task, WeightedTerm
+
+
+@Method.registry.register("logit_adjustment")
+@dataclass(frozen=True, kw_only=True)
+class LogitAdjustment(Method):
+    """Cross-entropy with the class priors as margins: cheap, and the base of the methods below."""
+
+    tau: float = 1.0
+
+    def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
+        """Return the one stage."""
+        term = Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))
+        return (Stage(epochs=epochs, views=self.views, terms={"logit_adjustment": WeightedTerm(1.0, term)}),)

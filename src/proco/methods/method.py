@@ -1,0 +1,98 @@
+"""What a method is: views of an image, terms of an objective, stages of training, and a rule of prediction."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from torch import Tensor, nn
+
+from proco.augment import View
+from proco.augment.auto import Auto
+from proco.config import Choice
+from proco.models.network import Network, Outputs
+from proco.optim import OptimConfig
+from proco.registry import Registry
+
+
+class Term(nn.Module, ABC):
+    """A part of an objective: a module, so that its prototypes learn and its statistics are saved with the run."""
+
+    @abstractmethod
+    def forward(self, outputs: Sequence[Outputs], labels: Tensor, network: Network) -> Tensor:
+        """Return a scalar from the outputs of each view of a batch and its labels (N,)."""
+
+    def start_epoch(self) -> None:
+        """Do what is due before the first batch of an epoch; by default nothing."""
+
+
+class WeightedTerm(NamedTuple):
+    """A term and how much it counts."""
+
+    weight: float
+    term: Term
+
+
+class Task(NamedTuple):
+    """What a method knows of the data and the network when it builds its terms."""
+
+    class_counts: Tensor  # (K,) training samples of each class
+    num_features: int  # of the backbone
+    hidden: int  # of the projector
+    dim: int  # of the embeddings
+
+
+PARTS = ("backbone", "classifier", "projector")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A stretch of training with one objective."""
+
+    epochs: int
+    views: tuple[View, ...]
+    terms: Mapping[str, WeightedTerm]
+    sampler: str = "instance"
+    learning: tuple[str, ...] = PARTS
+    """Parts of the network that learn; the others are frozen, their batch norms in evaluation mode."""
+    optim: OptimConfig | None = None
+    """Optimiser and schedule of its own, where it has one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Choice, ABC):
+    """A way to train on uneven classes. Its fields are its settings; to add one, write a file beside this one."""
+
+    registry = Registry[type["Method"]]("method")
+    needs_projector: ClassVar[bool] = False
+
+    views: tuple[View, ...] = (Auto(),)
+    """Views of each image, in the order the terms expect them."""
+
+    @abstractmethod
+    def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
+        """Return the stages of a run of the given length, their terms built for the task."""
+
+    def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
+        """Return the scores (N, K) whose largest is the prediction; by default the classifier's logits."""
+        return outputs.logits
+
+
+class Classification(Term):
+    """A criterion of (logits, labels) on the first view, the classifier's own."""
+
+    def __init__(self, criterion: nn.Module) -> None:
+        super().__init__()
+        self.criterion = criterion
+
+    def forward(self, outputs: Sequence[Outputs], labels: Tensor, network: Network) -> Tensor:
+        """Return the criterion's value."""
+        loss: Tensor = self.criterion(outputs[0].logits, labels)
+        return loss
+
+
+def joint_embeddings(outputs: Sequence[Outputs]) -> list[Tensor]:
+    """Return the embeddings (N, p) of each of the views."""
+    embeddings = [view.embeddings for view in outputs if view.embeddings is not None]
+    assert len(embeddings) == len(outputs), "the method declares needs_projector"
+    return embeddings

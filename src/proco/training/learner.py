@@ -1,0 +1,165 @@
+"""What a stage trains: the network and the terms of the objective as one module, and the step that moves it."""
+
+import inspect
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from proco.distributed import world_size
+from proco.methods.method import PARTS, Stage, Term, WeightedTerm
+from proco.models.network import Network, Outputs
+from proco.training.ema import MovingAverage
+from proco.training.loader import Batch
+
+# Buffers, running statistics and class moments, are the same on every rank: DDP need not send them with each batch. The
+# setting was renamed in torch 2.13.
+_SYNC_BUFFERS = next(
+    name
+    for name in ("forward_sync_buffers", "broadcast_buffers")
+    if name in inspect.signature(DistributedDataParallel).parameters
+)
+
+
+class Learner(nn.Module):
+    """Views and labels in, losses out: what gradients flow through, DDP wraps and the compiler sees.
+
+    All views go through the network together. autocast: the type of the network's products, or None for float32; terms
+    always see float32.
+    """
+
+    weights: Tensor
+
+    def __init__(self, network: Network, stage: Stage, autocast: torch.dtype | None) -> None:
+        super().__init__()
+        self.network, self.autocast = network, autocast
+        self.names = tuple(stage.terms)
+        self.terms = nn.ModuleList(weighted.term for weighted in stage.terms.values())
+        self.register_buffer("weights", term_weights(stage.terms), persistent=False)
+        self.frozen = [part for name in PARTS if name not in stage.learning and (part := getattr(network, name))]
+        for part in self.frozen:
+            part.requires_grad_(False)
+
+    def forward(self, views: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weighted sum of the terms, and their values with the accuracy on the first view, (T + 1,).
+
+        views: (V, B, C, H, W) uint8; labels: (B,).
+        """
+        with torch.autocast(views.device.type, self.autocast, enabled=self.autocast is not None):
+            outputs = self.network(views.flatten(0, 1))
+        by_view = in_float32(outputs).split(len(views))
+        values = torch.stack([term(by_view, labels, self.network) for term in self.terms])
+        accuracy = (by_view[0].logits.argmax(dim=1) == labels).float().mean()
+        return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
+
+    def start_epoch(self) -> None:
+        """Turn training on, and let the terms do what is due before the first batch."""
+        self.train()
+        for term in self.terms:
+            assert isinstance(term, Term)
+            term.start_epoch()
+
+    def train(self, mode: bool = True) -> "Learner":
+        """Turn training on or off, but leave what is frozen in evaluation mode."""
+        super().train(mode)
+        for part in self.frozen:
+            part.eval()
+        return self
+
+
+def term_weights(terms: Mapping[str, WeightedTerm]) -> Tensor:
+    """Return the weights of the terms, (T,)."""
+    return torch.tensor([weighted.weight for weighted in terms.values()])
+
+
+def in_float32(outputs: Outputs) -> Outputs:
+    """Return the outputs of a network under autocast in float32 (float64 stays)."""
+
+    def convert(value: Tensor) -> Tensor:
+        return value.to(torch.promote_types(value.dtype, torch.float32))
+
+    embeddings = None if outputs.embeddings is None else convert(outputs.embeddings)
+    return Outputs(convert(outputs.features), convert(outputs.logits), embeddings)
+
+
+class Step:
+    """Forward, backward and update for one batch, plain, compiled or recorded.
+
+    A recorded step (CUDA graph) is captured at the first batch and replayed for all others: the host then only copies
+    the batch and starts the replay. Nothing in it waits for the device.
+    """
+
+    _TRIALS = 3  # steps run before recording, as torch asks for; what they change is put back
+
+    def __init__(
+        self,
+        learner: Learner,
+        optimizer: torch.optim.Optimizer,
+        average: MovingAverage | None,
+        *,
+        compile: bool = False,
+        graph: bool = False,
+    ) -> None:
+        self.learner, self.optimizer, self.average = learner, optimizer, average
+        forward: nn.Module = learner
+        if world_size() > 1:
+            forward = DistributedDataParallel(learner, **{_SYNC_BUFFERS: False})  # type: ignore[arg-type]
+        self.forward = torch.compile(forward, dynamic=False) if compile else forward
+        self.graph = torch.cuda.CUDAGraph() if graph else None
+        self.batch: Batch | None = None
+        self.values: Tensor | None = None
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Train on a batch; return the values of the terms and the accuracy, (T + 1,), still on the device."""
+        if self.graph is None:
+            return self._run(batch)
+        if self.batch is None:
+            self._record(batch)
+        assert self.batch is not None
+        assert self.values is not None
+        self.batch.views.copy_(batch.views)
+        self.batch.labels.copy_(batch.labels)
+        self.graph.replay()
+        return self.values
+
+    def _run(self, batch: Batch) -> Tensor:
+        self.optimizer.zero_grad(set_to_none=True)
+        total: Tensor
+        values: Tensor
+        total, values = self.forward(batch.views, batch.labels)
+        total.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update(self.learner.network)
+        return values
+
+    def _record(self, batch: Batch) -> None:
+        assert self.graph is not None
+        self.batch = Batch(batch.views.clone(), batch.labels.clone())
+        state = [tensor for module in self._modules() for tensor in module.state_dict(keep_vars=True).values()]
+        before = [tensor.detach().clone() for tensor in state]
+        momenta = {key: value.clone() for key, value in self._momenta().items()}
+        side_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side_stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side_stream):
+            for _ in range(self._TRIALS):
+                self._run(self.batch)
+        torch.cuda.current_stream().wait_stream(side_stream)
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.cuda.graph(self.graph):
+            self.values = self._run(self.batch)
+        with torch.no_grad():
+            for tensor, old in zip(state, before, strict=True):
+                tensor.copy_(old)
+            for key, momentum in self._momenta().items():
+                # A momentum of zeros is what the first step begins from.
+                momentum.copy_(momenta[key]) if key in momenta else momentum.zero_()
+
+    def _modules(self) -> list[nn.Module]:
+        return [self.learner] if self.average is None else [self.learner, self.average]
+
+    def _momenta(self) -> dict[int, Tensor]:
+        """Return the optimiser's momentum of each parameter that has one, by the parameter's identity."""
+        buffers = {id(parameter): state.get("momentum_buffer") for parameter, state in self.optimizer.state.items()}
+        return {key: buffer for key, buffer in buffers.items() if buffer is not None}

@@ -1,0 +1,136 @@
+"""The folder of a run: settings, measurements epoch by epoch, a summary, checkpoints and TensorBoard events.
+
+Files are written beside and moved into place, so that a run killed at any moment leaves a folder that can be read and
+resumed. Nothing here unpickles.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from proco.config import as_settings, merge, read_recipe
+from proco.errors import ProCoError
+from proco.training.settings import TrainConfig
+
+
+class RunError(ProCoError):
+    """A run folder is in the way, incomplete, or the run in it has failed."""
+
+
+class RunFolder:
+    """Names and formats of what a run leaves behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / "config.yaml"
+        self.metrics_file = path / "metrics.jsonl"
+        self.summary_file = path / "summary.json"
+        self.checkpoint_file = path / "checkpoints" / "last.pt"
+        self.weights_file = path / "checkpoints" / "weights.safetensors"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run in it came to its end."""
+        return self.summary_file.exists()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a run in it."""
+        return self.config_file.exists()
+
+    def begin(self, config: TrainConfig) -> None:
+        """Make the folder and save the settings; refuse one that holds something already."""
+        if self.path.exists() and any(self.path.iterdir()):
+            raise RunError(
+                f"{self.path} is not empty and is left as it is. Continue the run in it with --resume, or choose "
+                "another folder with --out."
+            )
+        (self.path / "checkpoints").mkdir(parents=True, exist_ok=True)
+        import yaml
+
+        _write(self.config_file, yaml.safe_dump(as_settings(config), sort_keys=False, allow_unicode=True).encode())
+
+    def config(self) -> TrainConfig:
+        """Read the settings of the run."""
+        if not self.is_begun:
+            raise RunError(f"{self.path} is not a run folder: it has no {self.config_file.name}.")
+        return merge(TrainConfig, read_recipe(self.config_file))
+
+    def record(self, measurements: Mapping[str, Any]) -> None:
+        """Append one epoch's measurements."""
+        with self.metrics_file.open("a") as file:
+            file.write(json.dumps(measurements) + "\n")
+
+    def records(self) -> list[dict[str, Any]]:
+        """Read the measurements of all epochs."""
+        return [json.loads(line) for line in self.metrics_file.read_text().splitlines()]
+
+    def forget_records_from(self, epoch: int) -> None:
+        """Drop the measurements of this epoch and later ones: they come after the checkpoint and are made again."""
+        kept = []
+        for line in self.metrics_file.read_text().splitlines() if self.metrics_file.exists() else []:
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                break  # a line cut short by a kill; it is the last one
+            if record["epoch"] < epoch:
+                kept.append(line + "\n")
+        _write(self.metrics_file, "".join(kept).encode())
+
+    def save_checkpoint(self, state: Mapping[str, Any]) -> None:
+        """Write all that a resumed run needs."""
+        beside = self.checkpoint_file.with_suffix(".partial")
+        torch.save(dict(state), beside)
+        _move(beside, self.checkpoint_file)
+
+    def load_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
+        """Read the last checkpoint, or None where there is none yet."""
+        if not self.checkpoint_file.exists():
+            return None
+        try:
+            state: dict[str, Any] = torch.load(self.checkpoint_file, map_location=device, weights_only=True)
+        except Exception as error:  # torch raises many kinds for a damaged file
+            raise RunError(f"{self.checkpoint_file} cannot be read: {error}. Delete it to begin again.") from error
+        return state
+
+    def save_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Write the network's final weights as safetensors."""
+        from safetensors.torch import save
+
+        _write(self.weights_file, save({name: value.cpu().contiguous() for name, value in weights.items()}))
+
+    def load_weights(self) -> dict[str, Tensor]:
+        """Read the network's final weights."""
+        from safetensors.torch import load_file
+
+        if not self.weights_file.exists():
+            raise RunError(f"{self.path} has no weights yet; finish the run with proco train --resume {self.path}.")
+        return load_file(self.weights_file)
+
+    def save_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write the summary, the last thing a run does."""
+        _write(self.summary_file, (json.dumps(summary, indent=2) + "\n").encode())
+
+    def summary(self) -> dict[str, Any]:
+        """Read the summary."""
+        if not self.is_finished:
+            raise RunError(f"{self.path} has no summary yet; finish the run with proco train --resume {self.path}.")
+        content: dict[str, Any] = json.loads(self.summary_file.read_text())
+        return content
+
+
+def _write(path: Path, content: bytes) -> None:
+    beside = path.with_name(path.name + ".partial")
+    beside.write_bytes(content)
+    _move(beside, path)
+
+
+def _move(beside: Path, path: Path) -> None:
+    with beside.open("rb") as file:
+        os.fsync(file.fileno())  # a rename must not overtake the data
+    beside.replace(path)

@@ -1,0 +1,68 @@
+"""All settings of a run in one tree of dataclasses; a recipe is a YAML file of some of them."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from proco.data.prepare import DataConfig
+from proco.errors import ConfigError
+from proco.methods import Method
+from proco.methods.proco import ProCo
+from proco.models.network import NetworkConfig
+from proco.optim import OptimConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """How the work is done; none of it changes what is learnt but for rounding."""
+
+    device: str = "auto"
+    """`cpu`, `cuda`, `cuda:1`; `auto` takes a GPU where there is one."""
+    precision: Literal["auto", "bfloat16", "tf32", "float32", "float64"] = "auto"
+    """Of the network's products; `auto` is bfloat16 on a GPU and float32 elsewhere. Losses are float32 at least.
+    float64 is for comparing machines or numbers of ranks: rounding errors then do not grow into differences."""
+    channels_last: bool = True
+    """Keep the channels of a pixel side by side, as tensor cores like it. On a GPU only."""
+    compile: bool = False
+    """Compile the step with torch.compile: half a minute once, a quarter off each step on a GPU."""
+    graph: bool = True
+    """Record the step once and replay it (CUDA graph), on one GPU."""
+    deterministic: bool = False
+    """Take only algorithms that give the same bits each time; slower on a GPU. A CPU run is so anyway."""
+    workers: int = 0
+    """Threads that decode image files; 0 takes one per core."""
+    evaluate_every: int = 1
+    """Epochs between evaluations; the last epoch is always evaluated."""
+    checkpoint_seconds: float = 30.0
+    """Least time between checkpoints; 0 writes one after every epoch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """A run."""
+
+    about: str = ""
+    """What the recipe stands for, in a sentence."""
+    published: dict[str, float] = field(default_factory=dict)
+    """What the paper reports for it, in percent: top1, many, medium, few."""
+    data: DataConfig = field(default_factory=DataConfig)
+    method: Method = field(default_factory=ProCo)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    epochs: int = 200
+    batch_size: int = 256
+    """Images of a step, over all ranks; what does not fill a batch is left for the next epoch's shuffle."""
+    seed: int = 0
+    """Of the weights, the order and the views; the subset of a long-tailed profile has its own."""
+    ema: float | None = None
+    """Decay of an average of the weights, which is then what is evaluated and kept; 0.999 is usual."""
+    made_with: dict[str, str] = field(default_factory=dict)
+    """Versions and commit, filled in by the run that saves its settings."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers no run can have."""
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise ConfigError(f"ema is a decay between 0 and 1; got {self.ema:g}.")

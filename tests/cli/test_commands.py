@@ -1,0 +1,185 @@
+"""The commands as a user types them: what they print, leave behind and refuse."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from proco.cli import main as cli
+from proco.errors import ProCoError
+from proco.training.run_folder import RunFolder
+
+SMALL = ["epochs=2", "batch_size=16", "network.backbone=resnet8", "network.hidden=16", "network.dim=16"]
+
+
+@pytest.fixture
+def squares(tmp_path: Path) -> Path:
+    """An npz of 8 x 8 images whose brightness tells the class."""
+    generator = np.random.default_rng(0)
+    arrays: dict[str, np.ndarray] = {"class_names": np.array(["dark", "grey", "bright"])}
+    for split, counts in (("train", [30, 12, 5]), ("test", [4, 4, 4])):
+        labels = np.repeat(np.arange(3), counts)
+        noise = generator.integers(-20, 20, (len(labels), 8, 8, 3))
+        arrays[f"{split}_images"] = (40 + 90 * labels[:, None, None, None] + noise).clip(0, 255).astype(np.uint8)
+        arrays[f"{split}_labels"] = labels
+    np.savez(tmp_path / "squares.npz", **arrays)  # type: ignore[arg-type]
+    return tmp_path / "squares.npz"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*words: str) -> str:
+    """Run a command that must succeed; return what it printed."""
+    result = CliRunner().invoke(cli.app, list(words), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_train_evaluate_and_resume_of_a_finished_run(squares: Path) -> None:
+    printed = run("train", "--data", str(squares), "--out", "run", *SMALL)
+    assert "47 training images of 3 classes" in " ".join(printed.split())
+    assert "epoch 2/2" in printed
+    summary = RunFolder(Path("run")).summary()
+    printed = run("evaluate", "run")
+    assert f"{summary['top1']:.1f}" in printed
+    assert "least accurate classes" in printed
+    metrics = json.loads(run("evaluate", "run", "--json", "--split", "train"))
+    assert metrics["split"] == "train"
+    with pytest.raises(ProCoError, match="is finished"):
+        run("train", "--resume", "run")
+
+
+def test_train_finds_a_new_folder_each_time(squares: Path) -> None:
+    for _ in range(2):
+        run("train", "--data", str(squares), *SMALL)
+    assert RunFolder(Path("runs/squares/seed0")).is_finished
+    assert RunFolder(Path("runs/squares/seed0-2")).is_finished
+
+
+def test_compare_prints_spread_and_paired_differences(squares: Path) -> None:
+    Path("a.yaml").write_text(f"data: {{source: {{name: arrays, path: {squares}}}}}\nmethod: logit_adjustment\n")
+    Path("b.yaml").write_text("extends: a.yaml\nmethod: proco\n")
+    words = ["compare", "a.yaml", "b.yaml", "--seeds", "0", "1", "--out", "both", *SMALL]
+    printed = run(*words)
+    assert "±" in printed
+    assert "run 4 of 4" in printed
+    assert "both/b/seed1" in printed
+    result = json.loads(Path("both/comparison.json").read_text())
+    top1 = {name: [RunFolder(Path(f"both/{name}/seed{seed}")).summary()["top1"] for seed in (0, 1)] for name in "ab"}
+    assert result["top1"] == {"a.yaml": top1["a"], "b.yaml": top1["b"]}
+    difference = (top1["b"][0] - top1["a"][0] + top1["b"][1] - top1["a"][1]) / 2
+    assert f"{difference:+.1f} ±" in printed
+    written = Path("both/b/seed1/summary.json").stat().st_mtime_ns
+    run(*words)
+    assert Path("both/b/seed1/summary.json").stat().st_mtime_ns == written  # what is finished is not trained again
+
+
+def test_describe_counts_and_draws(squares: Path) -> None:
+    printed = run("data", "describe", str(squares))
+    assert "3 classes" in printed
+    assert "imbalance factor 6.0" in printed
+    bars = {line.split()[0]: line.count("█") for line in printed.splitlines() if "█" in line}
+    assert list(bars) == ["dark", "grey", "bright"]
+    assert bars["dark"] > bars["grey"] > bars["bright"] > 0
+
+
+def test_catalogues_list_what_can_be_chosen() -> None:
+    printed = run("methods")
+    for name in ("cross_entropy", "logit_adjustment", "supcon", "bcl", "proco"):
+        assert name in printed
+    printed = run("recipes")
+    assert "cifar100_lt/proco_100" in printed
+    assert "52.8" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train"], "what should be trained"),
+        (["train", "quickstart/prco"], "did you mean 'quickstart/proco'"),
+        (["train", "quickstart/proco", "optim.lrr=1"], "unknown setting 'optim.lrr'; did you mean 'lr'"),
+        (["train", "quickstart/proco", "method=prco"], "unknown method 'prco'; did you mean 'proco'"),
+        (["train", "--data", "nowhere"], "nowhere does not exist"),
+        (["train", "--resume", "nowhere"], "is not a run folder"),
+        (["train", "quickstart/proco", "--resume", "nowhere"], "give nothing else with it"),
+        (["evaluate", "nowhere"], "is not a run folder"),
+        (["compare", "epochs=1"], "give at least one recipe"),
+        (["data", "describe", "nowhere"], "nowhere does not exist"),
+    ],
+)
+def test_mistakes_are_answered_with_a_sentence(words: list[str], message: str, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["proco", *words])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("proco: ")
+    assert message in said
+
+
+def test_data_without_a_validation_split_gets_one_and_says_so(squares: Path) -> None:
+    with np.load(squares) as arrays:
+        np.savez("train_only.npz", images=arrays["train_images"], labels=arrays["train_labels"])
+    printed = " ".join(run("train", "--data", "train_only.npz", "--out", "run", *SMALL).split())
+    assert "no validation split: 10 % of each class (5 images) held out" in printed
+    assert RunFolder(Path("run")).summary()["split"] == "val"
+
+
+def start(*words: str) -> subprocess.Popen[bytes]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, "-m", "proco", *words], stdout=subprocess.DEVNULL, env=environment)
+
+
+def wait_for_records(folder: RunFolder, number: int, process: subprocess.Popen[bytes]) -> None:
+    """Return when the run has written that many epochs."""
+    while process.poll() is None:
+        if folder.metrics_file.exists() and folder.metrics_file.read_text().count("\n") >= number:
+            return
+        time.sleep(0.005)
+
+
+def test_a_run_killed_again_and_again_ends_at_the_same_weights(squares: Path) -> None:
+    settings = ["--data", str(squares), *SMALL, "epochs=12", "engine.checkpoint_seconds=0", "method=proco"]
+    assert start("train", *settings, "--out", "whole").wait(timeout=120) == 0
+    folder = RunFolder(Path("killed"))
+    process = start("train", *settings, "--out", "killed")
+    for epochs, delay in ((1, 0.0), (4, 0.02), (8, 0.05)):
+        wait_for_records(folder, epochs, process)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        assert not folder.is_finished
+        process = start("train", "--resume", "killed")
+    assert process.wait(timeout=120) == 0
+    assert folder.weights_file.read_bytes() == RunFolder(Path("whole")).weights_file.read_bytes()
+    assert [record["epoch"] for record in folder.records()] == list(range(12))
+    assert [r["loss"] for r in folder.records()] == [r["loss"] for r in RunFolder(Path("whole")).records()]
+
+
+def test_torchrun_trains_as_one_process(squares: Path) -> None:
+    settings = ["--data", str(squares), *SMALL, "engine.precision=float64", "engine.device=cpu"]
+    assert start("train", *settings, "--out", "alone").wait(timeout=120) == 0
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [*torchrun, "-m", "proco", "train", *settings, "--out", "together"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("training images of") == 1  # one of them speaks
+    alone, together = (RunFolder(Path(name)) for name in ("alone", "together"))
+    assert together.summary()["per_class_accuracy"] == alone.summary()["per_class_accuracy"]
+    for name, value in alone.load_weights().items():
+        torch.testing.assert_close(together.load_weights()[name], value, rtol=1e-6, atol=1e-6)
+    states = [folder.load_checkpoint(torch.device("cpu")) for folder in (alone, together)]
+    for name, value in states[0]["terms"].items():
+        torch.testing.assert_close(states[1]["terms"][name], value, rtol=1e-6, atol=1e-6)

@@ -1,0 +1,74 @@
+"""Two ranks that train together against one process: the same batches, statistics, losses and weights."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+from tests.distributed.ranks import run_on_two_ranks
+from tests.training.conftest import make_tiny_dataset
+
+from proco.augment import Sim, Weak
+from proco.methods.bcl import Bcl
+from proco.methods.method import Method
+from proco.methods.proco import ProCo
+from proco.methods.supcon import SupCon
+from proco.models.network import NetworkConfig
+from proco.optim import OptimConfig
+from proco.training.run_folder import RunFolder
+from proco.training.settings import EngineConfig, TrainConfig
+from proco.training.trainer import Trainer
+
+VIEWS = (Weak(padding=1), Sim(scale=(0.5, 1.0)), Sim(scale=(0.5, 1.0)))
+METHODS: dict[str, Method] = {"proco": ProCo(views=VIEWS), "bcl": Bcl(views=VIEWS), "supcon": SupCon(views=VIEWS)}
+
+
+def train(name: str) -> dict[str, Any]:
+    """Train two epochs in float64, so that what differs is a mistake and not rounding grown large."""
+    config = TrainConfig(
+        method=METHODS[name],
+        network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
+        optim=OptimConfig(lr=0.1, warmup=0.0, milestones=()),
+        engine=EngineConfig(device="cpu", precision="float64"),
+        batch_size=16,
+        epochs=2,
+        ema=0.9,
+    )
+    trainer = Trainer(config, make_tiny_dataset())
+    assert trainer.average is not None
+    with TemporaryDirectory() as path:
+        folder = RunFolder(Path(path) / "run")
+        trainer.fit(folder)
+        records = folder.records() if folder.is_finished else []
+    return {
+        "network": dict(trainer.network.state_dict()),
+        "average": dict(trainer.average.state_dict()),
+        "terms": dict(trainer.terms.state_dict()),
+        "losses": [record["losses"] for record in records],
+        "test": [record["test"]["top1"] for record in records],
+    }
+
+
+def train_all(rank: int) -> dict[str, Any]:
+    return {name: train(name) for name in METHODS}
+
+
+@pytest.fixture(scope="module")
+def ranks() -> list[dict[str, Any]]:
+    return run_on_two_ranks(train_all)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_two_ranks_train_as_one_process(name: str, ranks: list[dict[str, Any]]) -> None:
+    alone = train(name)
+    for rank in ranks:
+        for part in ("network", "average", "terms"):
+            torch.testing.assert_close(rank[name][part], alone[part], rtol=1e-6, atol=1e-6)
+    together = ranks[0][name]
+    for found, expected in zip(together["losses"], alone["losses"], strict=True):
+        assert found == pytest.approx(expected, abs=1e-6)
+    assert together["test"] == alone["test"]
+    assert ranks[1][name]["losses"] == []  # only the main process writes
+    for key, value in together["network"].items():
+        assert torch.equal(value, ranks[1][name]["network"][key]), key

@@ -1,0 +1,165 @@
+"""What every registered method must do, and what some of them are known to equal."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import fields, make_dataclass, replace
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from proco.config import as_settings, merge
+from proco.losses import SupConLoss
+from proco.losses.class_counts import log_prior
+from proco.methods import Method, Task
+from proco.methods.bcl import Bcl
+from proco.methods.cross_entropy import CrossEntropy
+from proco.methods.logit_adjustment import LogitAdjustment
+from proco.methods.method import Stage
+from proco.methods.proco import ProCo
+from proco.methods.supcon import SupCon
+from proco.models.network import Network, NetworkConfig, Outputs
+from proco.models.normalise import Normalise
+
+COUNTS = torch.tensor([40, 10, 3])
+TASK = Task(COUNTS, num_features=64, hidden=16, dim=8)
+METHODS = [kind() for kind in Method.registry.values()]
+VARIANTS = [*METHODS, SupCon(classifier_epochs=2)]
+
+
+def make_network() -> Network:
+    torch.manual_seed(0)
+    config = NetworkConfig(backbone="resnet8", hidden=16, dim=8)
+    return Network(config, 3, Normalise(torch.zeros(3), torch.ones(3)), with_projector=True)
+
+
+def outputs_of(network: Network, views: int) -> tuple[list[Outputs], torch.Tensor]:
+    torch.manual_seed(1)
+    labels = torch.tensor([0, 0, 0, 1, 1, 2])
+    images = torch.randint(0, 256, (views * len(labels), 3, 8, 8), dtype=torch.uint8)
+    return network(images).split(views), labels
+
+
+def values_of(
+    stage: Stage, outputs: Sequence[Outputs], labels: torch.Tensor, network: Network
+) -> dict[str, torch.Tensor]:
+    return {name: weighted.term(outputs, labels, network) for name, weighted in stage.terms.items()}
+
+
+@pytest.mark.parametrize("method", VARIANTS, ids=lambda method: type(method).__name__)
+def test_every_stage_gives_finite_losses_and_reaches_all_that_learns(method: Method) -> None:
+    for stage in method.stages(TASK, epochs=3):
+        network = make_network()
+        outputs, labels = outputs_of(network, len(stage.views))
+        for weighted in stage.terms.values():
+            weighted.term.start_epoch()
+        values = values_of(stage, outputs, labels, network)
+        total = sum(stage.terms[name].weight * value for name, value in values.items())
+        assert total.dim() == 0
+        assert total.isfinite()
+        total.backward()
+        for part in stage.learning:
+            if part == "projector" and not method.needs_projector:
+                continue
+            parameters = list(getattr(network, part).parameters())
+            assert all(parameter.grad is not None for parameter in parameters), part
+            assert any(parameter.grad.abs().max() > 0 for parameter in parameters), part
+
+
+@pytest.mark.parametrize("method", VARIANTS, ids=lambda method: type(method).__name__)
+def test_settings_round_trip_and_are_documented(method: Method) -> None:
+    holder = make_dataclass("Holder", [("method", Method)], frozen=True)
+    assert merge(holder, {"method": as_settings(method)}).method == method  # type: ignore[attr-defined]
+    assert (type(method).__doc__ or "").strip().endswith(".")
+    assert fields(method)
+
+
+@pytest.mark.parametrize("method", VARIANTS, ids=lambda method: type(method).__name__)
+def test_a_few_steps_lower_the_loss(method: Method) -> None:
+    stage = method.stages(TASK, epochs=1)[0]
+    network = make_network().train()
+    parameters = [*network.parameters(), *(p for w in stage.terms.values() for p in w.term.parameters())]
+    optimizer = torch.optim.SGD(parameters, lr=0.05)
+    totals = []
+    for _ in range(8):
+        outputs, labels = outputs_of(network, len(stage.views))
+        total = sum(w.weight * w.term(outputs, labels, network) for w in stage.terms.values())
+        optimizer.zero_grad()
+        total.backward()
+        optimizer.step()
+        totals.append(total.item())
+    assert totals[-1] < totals[0]
+
+
+def test_methods_with_equal_counts_and_no_contrast_are_cross_entropy() -> None:
+    network = make_network()
+    outputs, labels = outputs_of(network, 1)
+    even = TASK._replace(class_counts=torch.tensor([7, 7, 7]))
+    (cross_entropy,) = values_of(CrossEntropy().stages(even, 1)[0], outputs, labels, network).values()
+    (adjusted,) = values_of(LogitAdjustment().stages(even, 1)[0], outputs, labels, network).values()
+    torch.testing.assert_close(adjusted, cross_entropy)
+
+
+def test_tau_zero_is_cross_entropy_and_post_hoc_subtracts_the_prior() -> None:
+    network = make_network()
+    outputs, labels = outputs_of(network, 1)
+    (cross_entropy,) = values_of(CrossEntropy().stages(TASK, 1)[0], outputs, labels, network).values()
+    (adjusted,) = values_of(LogitAdjustment(tau=0.0).stages(TASK, 1)[0], outputs, labels, network).values()
+    torch.testing.assert_close(adjusted, cross_entropy)
+    predicted = CrossEntropy(post_hoc_tau=1.0).predict(outputs[0], COUNTS)
+    expected = outputs[0].logits - log_prior(COUNTS, torch.float32)
+    torch.testing.assert_close(predicted, expected)
+
+
+def test_supcon_compares_both_contrast_views_with_each_other() -> None:
+    network = make_network()
+    outputs, labels = outputs_of(network, 3)
+    value = values_of(SupCon().stages(TASK, 1)[0], outputs, labels, network)["supcon"]
+    stacked = torch.cat([outputs[1].embeddings, outputs[2].embeddings])  # type: ignore[list-item]
+    torch.testing.assert_close(value, SupConLoss(0.1)(stacked, labels.repeat(2)))
+
+
+def test_bcl_centres_are_made_of_the_classifier() -> None:
+    """Written out from the definition, anchor by anchor."""
+    network = make_network().eval()
+    stage = Bcl().stages(TASK, 1)[0]
+    term = stage.terms["bcl"].term.eval()
+    outputs, labels = outputs_of(network, 3)
+    value = term(outputs, labels, network)
+    layers = term.centre_projector.layers
+    centres = normalize(layers(network.classifier.weight), dim=1)
+    items = torch.cat([outputs[1].embeddings, outputs[2].embeddings, centres]).double()  # type: ignore[list-item]
+    item_labels = torch.cat([labels, labels, torch.arange(3)])
+    losses = []
+    for i in range(2 * len(labels)):
+        others = [a for a in range(len(items)) if a != i]
+        sizes = {j: sum(int(item_labels[a]) == j for a in others) for j in range(3)}
+        weights = [torch.exp(items[i] @ items[a] / 0.1) / sizes[int(item_labels[a])] for a in others]
+        total = torch.stack(weights).sum().log()
+        positives = [a for a in others if item_labels[a] == item_labels[i]]
+        losses.append(torch.stack([total - items[i] @ items[p] / 0.1 for p in positives]).mean())
+    torch.testing.assert_close(value.double(), torch.stack(losses).mean(), rtol=1e-4, atol=1e-5)
+
+
+def test_proco_scores_each_view_after_taking_it_in() -> None:
+    network = make_network()
+    stage = ProCo().stages(TASK, 1)[0]
+    term = stage.terms["proco"].term
+    outputs, labels = outputs_of(network, 3)
+    twin = copy.deepcopy(term.criterion)
+    value = term(outputs, labels, network)
+    expected = (twin(outputs[1].embeddings, labels) + twin(outputs[2].embeddings, labels)) / 2
+    torch.testing.assert_close(value, expected)
+    assert term.criterion.moments.counts.tolist() == [6, 4, 2]
+    term.start_epoch()
+    assert term.criterion.moments.running_counts.tolist() == [0, 0, 0]
+
+
+def test_decoupled_supcon_has_two_stages() -> None:
+    representation, classifier = SupCon(classifier_epochs=7).stages(TASK, epochs=5)
+    assert (representation.epochs, classifier.epochs) == (5, 7)
+    assert len(representation.views) == 2
+    assert len(classifier.views) == 1
+    assert "classifier" not in representation.learning
+    assert classifier.learning == ("classifier",)
+    assert replace(classifier.optim).lr == 2.5  # type: ignore[type-var, union-attr]

@@ -1,0 +1,121 @@
+"""The module a stage trains, and its step: against the same computation written out, in every way of running it."""
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from proco.augment import Plain
+from proco.data.dataset import Dataset
+from proco.losses import LogitAdjustedLoss, ProCoLoss
+from proco.methods.method import Stage, Task
+from proco.methods.proco import ProCo
+from proco.models.network import Network, NetworkConfig
+from proco.models.normalise import Normalise
+from proco.optim import OptimConfig, build_optimizer
+from proco.training.ema import MovingAverage
+from proco.training.learner import Learner, Step
+from proco.training.loader import Batch, EpochLoader
+
+CONFIG = NetworkConfig(backbone="resnet8", hidden=16, dim=16)
+PROCO = ProCo(views=(Plain(), Plain(), Plain()), weight=0.5)
+
+
+def make_network() -> Network:
+    torch.manual_seed(0)
+    return Network(CONFIG, 4, Normalise(torch.full((3,), 0.5), torch.full((3,), 0.25)), with_projector=True)
+
+
+def make_stage(dataset: Dataset, **changes: object) -> Stage:
+    (stage,) = PROCO.stages(Task(dataset.class_counts, 64, 16, 16), epochs=1)
+    return Stage(**(vars(stage) | changes))  # type: ignore[arg-type]
+
+
+def batches(dataset: Dataset, device: torch.device) -> Iterator[Batch]:
+    loader = EpochLoader(dataset.splits["train"], PROCO.views, batch_size=8, size=(8, 8), seed=0, device=device)
+    return loader.batches(0)
+
+
+def test_step_is_the_official_step_written_out(tiny_dataset: Dataset) -> None:
+    """One joint forward; the first view to the classifier, the others to the statistics and the loss, one by one."""
+    network = make_network()
+    twin = copy.deepcopy(network)
+    stage = make_stage(tiny_dataset)
+    learner = Learner(network, stage, None).train()
+    step = Step(learner, build_optimizer(learner.parameters(), OptimConfig(lr=0.1)), None)
+    adjusted = LogitAdjustedLoss(tiny_dataset.class_counts)
+    proco = ProCoLoss(tiny_dataset.class_counts, dim=16)
+    optimizer = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9, weight_decay=2e-4)
+    twin.train()
+    for batch in batches(tiny_dataset, torch.device("cpu")):
+        values = step(batch)
+        images = torch.cat(list(batch.views)).float() / 255
+        features = twin.backbone((images - 0.5) / 0.25)
+        logits, embeddings = twin.classifier(features), twin.projector(features)
+        size = len(batch.labels)
+        classification = adjusted(logits[:size], batch.labels)
+        second = proco(embeddings[size : 2 * size], batch.labels)
+        third = proco(embeddings[2 * size :], batch.labels)
+        contrast = (second + third) / 2
+        optimizer.zero_grad()
+        (classification + 0.5 * contrast).backward()
+        optimizer.step()
+        accuracy = (logits[:size].argmax(1) == batch.labels).float().mean()
+        torch.testing.assert_close(values, torch.stack([classification, contrast, accuracy]), rtol=1e-3, atol=1e-4)
+    for ours, theirs in zip(network.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=2e-4)
+
+
+def test_frozen_parts_stay_as_they_are(tiny_dataset: Dataset) -> None:
+    network = make_network()
+    before = copy.deepcopy(network.state_dict())
+    stage = make_stage(tiny_dataset, learning=("classifier", "projector"))
+    learner = Learner(network, stage, None).train()
+    assert not network.backbone.training
+    assert network.projector is not None
+    assert network.projector.training
+    step = Step(learner, build_optimizer(learner.parameters(), OptimConfig(lr=0.1)), None)
+    for batch in batches(tiny_dataset, torch.device("cpu")):
+        step(batch)
+    for name, value in network.state_dict().items():
+        is_frozen = name.startswith(("backbone", "normalise"))
+        assert torch.equal(value, before[name]) == is_frozen, name
+
+
+def test_autocast_gives_terms_float32(tiny_dataset: Dataset) -> None:
+    seen = []
+
+    class Spy(nn.Module):
+        def forward(self, outputs, labels, network):
+            seen.append(outputs[0])
+            return outputs[0].logits.sum()
+
+    stage = make_stage(tiny_dataset)
+    term = next(iter(stage.terms.values()))._replace(term=Spy())
+    # float16: a bfloat16 product is an illegal instruction on some of the CPUs these tests run on.
+    learner = Learner(make_network(), make_stage(tiny_dataset, terms={"spy": term}), torch.float16)
+    learner(next(batches(tiny_dataset, torch.device("cpu"))).views, torch.zeros(8, dtype=torch.int64))
+    assert {value.dtype for value in seen[0]} == {torch.float32}
+
+
+def run_steps(dataset: Dataset, device: torch.device, **how: bool) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    network = make_network().to(device).double()  # so that what differs is a mistake, not rounding grown large
+    learner = Learner(network, make_stage(dataset), None).to(device).double().train()
+    average = MovingAverage(network, 0.9)
+    step = Step(learner, build_optimizer(learner.parameters(), OptimConfig(lr=0.1)), average, **how)
+    values = torch.stack([step(batch).clone() for batch in batches(dataset, device)])
+    return values.cpu(), {name: value.cpu() for name, value in (learner.state_dict() | average.state_dict()).items()}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")
+@pytest.mark.parametrize("how", [{"graph": True}, {"compile": True}, {"graph": True, "compile": True}], ids=str)
+def test_recorded_and_compiled_steps_are_the_plain_one(tiny_dataset: Dataset, how: dict[str, bool]) -> None:
+    device = torch.device("cuda")
+    plain_values, plain_state = run_steps(tiny_dataset, device)
+    values, state = run_steps(tiny_dataset, device, **how)
+    torch.testing.assert_close(values, plain_values, rtol=1e-6, atol=1e-6)
+    assert torch.equal(state["terms.1.criterion.moments.counts"], plain_state["terms.1.criterion.moments.counts"])
+    for name, value in state.items():
+        torch.testing.assert_close(value, plain_state[name], rtol=1e-6, atol=1e-6, msg=name)

@@ -1,0 +1,114 @@
+"""The way of an epoch to the device: what an image undergoes depends on (seed, epoch) and its place alone."""
+
+import pytest
+import torch
+
+from proco.augment.auto import Auto
+from proco.augment.plain import Plain
+from proco.augment.sim import Sim
+from proco.data.dataset import Dataset
+from proco.errors import ConfigError
+from proco.training import loader as loader_module
+from proco.training.loader import EpochLoader
+
+VIEWS = (Auto(padding=2, cutout=4), Sim(), Sim())
+
+
+def make_loader(dataset: Dataset, *, views=VIEWS, batch_size: int = 8, seed: int = 0, sampler: str = "instance"):
+    return EpochLoader(
+        dataset.splits["train"],
+        views,
+        batch_size=batch_size,
+        size=(8, 8),
+        seed=seed,
+        device=torch.device("cpu"),
+        sampler=sampler,
+    )
+
+
+def epoch_of(loader: EpochLoader, epoch: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """All views (V, slots, ...) and labels (slots,) of an epoch."""
+    batches = list(loader.batches(epoch))
+    return torch.cat([batch.views for batch in batches], dim=1), torch.cat([batch.labels for batch in batches])
+
+
+def test_batches_have_views_and_labels_of_the_same_images(tiny_dataset: Dataset) -> None:
+    loader = make_loader(tiny_dataset, views=(Plain(), Plain()))
+    batches = list(loader.batches(0))
+    assert len(batches) == len(loader) == 57 // 8
+    positions = loader.draw(0).positions
+    train = tiny_dataset.splits["train"]
+    for number, batch in enumerate(batches):
+        assert batch.views.shape == (2, 8, 3, 8, 8)
+        assert batch.views.dtype == torch.uint8
+        chosen = positions[8 * number : 8 * number + 8]
+        assert torch.equal(batch.labels, train.labels[chosen])
+        for view in batch.views:
+            assert torch.equal(view, train.images.pixels[chosen])
+
+
+def test_no_image_comes_twice_in_an_epoch_of_instances(tiny_dataset: Dataset) -> None:
+    positions = make_loader(tiny_dataset).draw(3).positions
+    assert len(positions.unique()) == len(positions) == 56
+
+
+def test_views_do_not_depend_on_the_batch_size(tiny_dataset: Dataset) -> None:
+    small, small_labels = epoch_of(make_loader(tiny_dataset, batch_size=7), 5)
+    large, large_labels = epoch_of(make_loader(tiny_dataset, batch_size=28), 5)
+    assert torch.equal(small, large)
+    assert torch.equal(small_labels, large_labels)
+
+
+def test_views_do_not_depend_on_the_blocks_they_are_made_in(
+    tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = epoch_of(make_loader(tiny_dataset), 5)
+    monkeypatch.setattr(loader_module, "_CPU_BLOCK_BYTES", 1)
+    loader = make_loader(tiny_dataset)
+    assert loader.steps_per_block == 1
+    by_step, _ = epoch_of(loader, 5)
+    assert torch.equal(whole, by_step)
+
+
+def test_epochs_seeds_and_views_differ(tiny_dataset: Dataset) -> None:
+    first, _ = epoch_of(make_loader(tiny_dataset), 0)
+    again, _ = epoch_of(make_loader(tiny_dataset), 0)
+    next_epoch, _ = epoch_of(make_loader(tiny_dataset), 1)
+    other_seed, _ = epoch_of(make_loader(tiny_dataset, seed=1), 0)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, next_epoch)
+    assert not torch.equal(first, other_seed)
+    assert not torch.equal(first[1], first[2])
+
+
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_ranks_share_the_batches_of_one_process(
+    tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch, world_size: int
+) -> None:
+    alone = list(make_loader(tiny_dataset).batches(2))
+    monkeypatch.setattr(loader_module, "world_size", lambda: world_size)
+    shares = []
+    for number in range(world_size):
+        monkeypatch.setattr(loader_module, "rank", lambda number=number: number)
+        shares.append(list(make_loader(tiny_dataset).batches(2)))
+    for step, batch in enumerate(alone):
+        assert torch.equal(torch.cat([share[step].views for share in shares], dim=1), batch.views)
+        assert torch.equal(torch.cat([share[step].labels for share in shares]), batch.labels)
+
+
+def test_a_batch_larger_than_the_data_is_all_of_it(tiny_dataset: Dataset) -> None:
+    batches = list(make_loader(tiny_dataset, batch_size=1000).batches(0))
+    assert [len(batch.labels) for batch in batches] == [57]
+
+
+def test_a_batch_that_ranks_cannot_share_is_refused(tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader_module, "world_size", lambda: 3)
+    with pytest.raises(ConfigError, match="batch_size 8 cannot be shared by 3 ranks"):
+        make_loader(tiny_dataset)
+
+
+def test_balanced_sampler_reaches_the_batches(tiny_dataset: Dataset) -> None:
+    loader = make_loader(tiny_dataset, sampler="class_balanced")
+    labels = torch.cat([epoch_of(loader, epoch)[1] for epoch in range(30)])
+    share = torch.bincount(labels) / len(labels)
+    assert (share - 0.25).abs().max() < 0.05  # 1680 draws: five standard deviations

@@ -1,0 +1,130 @@
+"""Every recipe is read and takes a step on data of its shape; names and wrong names."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from proco.data.dataset import Dataset, Split
+from proco.data.images import Cut
+from proco.errors import ConfigError
+from proco.optim import build_optimizer
+from proco.training import loader as loader_module
+from proco.training.learner import Learner, Step
+from proco.training.loader import EpochLoader
+from proco.training.recipes import FOLDER, find_recipe, load_recipe, recipe_names
+from proco.training.settings import EngineConfig
+from proco.training.trainer import Trainer
+
+# Classes, channels and size (None: files of any size) of each source.
+SHAPES = {
+    "cifar10": (10, 3, (32, 32)),
+    "cifar100": (100, 3, (32, 32)),
+    "imagenet_lt": (1000, 3, None),
+    "inaturalist2018": (8142, 3, None),
+    "cub200": (200, 3, None),
+    "fashion_mnist_lt": (10, 1, (28, 28)),
+}
+
+
+class GeneratedImages:
+    """Noise of the asked-for size, as many images as there are classes."""
+
+    warnings: tuple[str, ...] = ()
+
+    def __init__(self, length: int, channels: int, common_size: tuple[int, int] | None) -> None:
+        self.length, self.channels, self.common_size = length, channels, common_size
+
+    def __len__(self) -> int:
+        return self.length
+
+    def cut(self, positions: Tensor, cuts: Sequence[Cut], size: tuple[int, int], device: torch.device) -> list[Tensor]:
+        shape = (len(positions), self.channels, *size)
+        return [torch.randint(0, 256, shape, dtype=torch.uint8, device=device) for _ in cuts]
+
+    def subset(self, positions: Tensor) -> "GeneratedImages":
+        return GeneratedImages(len(positions), self.channels, self.common_size)
+
+    def to(self, device: torch.device) -> "GeneratedImages":
+        return self
+
+
+def generated(source: str) -> Dataset:
+    num_classes, channels, common_size = SHAPES[source]
+    split = Split(GeneratedImages(num_classes, channels, common_size), torch.arange(num_classes))
+    return Dataset(
+        name="noise", class_names=tuple(map(str, range(num_classes))), splits={"train": split, "test": split}
+    )
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_recipe_takes_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader_module, "_CPU_BLOCK_BYTES", 1)  # the views of one step, not of many
+    config = load_recipe(name)
+    assert config.about.endswith(".")
+    small = replace(
+        config,
+        batch_size=4 if config.data.size is None else 2,
+        network=replace(config.network, pretrained=False),
+        engine=EngineConfig(device="cpu"),
+    )
+    trainer = Trainer(small, generated(config.data.source.registry.name_of(type(config.data.source))))
+    stage = trainer.stages[0]
+    learner = Learner(trainer.network, stage, None).train()
+    step = Step(learner, build_optimizer(learner.parameters(), stage.optim or config.optim), None)
+    loader = EpochLoader(
+        trainer.dataset.splits["train"],
+        stage.views,
+        batch_size=small.batch_size,
+        size=trainer.size,
+        seed=0,
+        device=trainer.device,
+    )
+    before = trainer.network.classifier.weight.detach().clone()
+    values = step(next(loader.batches(0)))
+    assert values.isfinite().all()
+    assert not torch.equal(trainer.network.classifier.weight, before)
+
+
+def test_every_figure_of_the_paper_has_a_recipe() -> None:
+    """Tables 2 to 7 of the paper, as far as ProCo, BCL, logit adjustment and cross-entropy are in them."""
+    published = {name: load_recipe(name).published["top1"] for name in recipe_names() if load_recipe(name).published}
+    figures = sorted(published.values())
+    expected = [
+        *(50.5, 54.9, 64.0, 84.3, 87.1, 90.9),  # logit adjustment on CIFAR
+        *(51.9, 56.4, 64.6, 84.5, 87.2, 91.1),  # BCL
+        *(52.8, 57.1, 65.5, 85.9, 88.2, 91.9),  # ProCo
+        *(52.1, 53.1, 54.2),  # 400 epochs
+        *(55.1, 56.0, 57.3, 56.5, 56.7, 58.0),  # ImageNet-LT, 90 epochs
+        *(55.4, 57.2, 57.8),  # 180 epochs
+        *(71.8, 73.5, 75.8),  # iNaturalist
+        *(71.5, 73.0, 93.4, 94.6, 81.6, 82.9),  # balanced
+    ]
+    assert figures == sorted(expected)
+
+
+def test_groups_add_up_to_the_published_total() -> None:
+    groups = {"cifar100_lt/proco_100": (35, 35, 30), "cifar100_lt/bcl_100": (35, 35, 30)}
+    for name, sizes in groups.items():
+        published = load_recipe(name).published
+        total = sum(n * published[group] for n, group in zip(sizes, ("many", "medium", "few"), strict=True)) / 100
+        assert total == pytest.approx(published["top1"], abs=0.1)
+
+
+def test_official_settings_of_cifar() -> None:
+    config = load_recipe("cifar100_lt/proco_100")
+    assert (config.epochs, config.batch_size, config.optim.lr, config.optim.weight_decay) == (200, 256, 0.3, 2e-4)
+    assert config.data.profile == "exponential"
+    assert config.data.imbalance == 100
+
+
+def test_recipes_by_path_and_by_name(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(f"extends: {FOLDER / 'quickstart' / 'proco.yaml'}\nepochs: 3\n")
+    assert load_recipe(str(own)).epochs == 3
+    assert load_recipe("quickstart/proco", {"epochs": 7}).epochs == 7
+    with pytest.raises(ConfigError, match="there is no recipe 'quickstart/prco'; did you mean 'quickstart/proco'"):
+        find_recipe("quickstart/prco")

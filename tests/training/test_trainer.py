@@ -1,0 +1,238 @@
+"""Training from settings to a summary: it learns, it repeats, and it goes on where it was stopped."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from proco.augment import Plain, Sim, Weak
+from proco.data.dataset import Dataset
+from proco.errors import ConfigError
+from proco.evaluation.metrics import Evaluation
+from proco.methods.cross_entropy import CrossEntropy
+from proco.methods.logit_adjustment import LogitAdjustment
+from proco.methods.method import Method
+from proco.methods.proco import ProCo
+from proco.models.network import NetworkConfig
+from proco.optim import OptimConfig
+from proco.training.run_folder import RunError, RunFolder
+from proco.training.settings import EngineConfig, TrainConfig
+from proco.training.trainer import Silent, Trainer, fit_or_reuse, load_run
+
+PROCO = ProCo(views=(Weak(padding=1), Sim(scale=(0.5, 1.0)), Sim(scale=(0.5, 1.0))))
+
+
+def small_config(method: Method = PROCO, **changes: Any) -> TrainConfig:
+    return TrainConfig(
+        method=method,
+        network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
+        optim=OptimConfig(lr=0.1, schedule="cosine"),
+        engine=EngineConfig(device="cpu", checkpoint_seconds=0),
+        batch_size=16,
+        **({"epochs": 4} | changes),
+    )
+
+
+def fit(config: TrainConfig, dataset: Dataset, path: Path) -> dict[str, Any]:
+    return Trainer(config, dataset).fit(RunFolder(path))
+
+
+def test_proco_learns_the_colours(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    summary = fit(small_config(epochs=12), tiny_dataset, tmp_path / "run")
+    assert summary["top1"] > 80
+    records = RunFolder(tmp_path / "run").records()
+    assert records[-1]["loss"] < 0.5 * records[0]["loss"]
+
+
+def test_run_folder_holds_everything(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    summary = fit(small_config(), tiny_dataset, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    expected = {
+        "top1", "many", "medium", "few", "balanced_accuracy", "per_class_accuracy", "ece", "seconds",
+        "images_per_second", "last_epoch", "best_epoch", "best_top1", "split", "best_split",
+    }  # fmt: skip
+    assert expected <= set(json.loads(folder.summary_file.read_text()))
+    assert summary["last_epoch"] == 3
+    assert summary["many"] is None  # no class has more than 100 images
+    assert summary["per_class_accuracy"][0] is not None
+    records = folder.records()
+    assert [record["epoch"] for record in records] == [0, 1, 2, 3]
+    assert set(records[0]["losses"]) == {"logit_adjustment", "proco"}
+    assert summary["best_top1"] == max(record["test"]["top1"] for record in records)
+    assert summary["best_top1"] == records[summary["best_epoch"]]["test"]["top1"]
+    assert summary["top1"] == records[-1]["test"]["top1"]  # the last epoch is the number, not the best
+    assert list((tmp_path / "run").glob("events.out.tfevents.*"))
+    saved = folder.config()
+    assert saved.made_with["torch"] == torch.__version__
+    assert replace(saved, made_with={}) == small_config()
+
+
+def test_summary_is_what_the_saved_weights_give(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    config = small_config()
+    summary = fit(config, tiny_dataset, tmp_path / "run")
+    trainer = Trainer(config, tiny_dataset)
+    trainer.network.load_state_dict(RunFolder(tmp_path / "run").load_weights())
+    trainer.network.eval()
+    test = tiny_dataset.splits["test"]
+    with torch.no_grad():
+        logits = trainer.network(test.images.pixels).logits
+    evaluation = Evaluation(4, tiny_dataset.class_counts)
+    evaluation.update(logits, test.labels)
+    assert evaluation.metrics().top1 == summary["top1"]
+    assert (logits.argmax(dim=1) == test.labels).float().mean().item() * 100 == pytest.approx(summary["top1"])
+
+
+def test_same_seed_same_bits_other_seed_other_weights(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        fit(small_config(epochs=2, seed=seed), tiny_dataset, tmp_path / name)
+    weights = {name: RunFolder(tmp_path / name).weights_file.read_bytes() for name in "abc"}
+    assert weights["a"] == weights["b"] != weights["c"]
+
+
+class _PowerCutError(Exception):
+    pass
+
+
+class _Killer(Silent):
+    """Ends the run before a given step or record of an epoch, as a power cut would."""
+
+    def __init__(self, epoch: int, step: int | None) -> None:
+        self.point = (epoch, step)
+
+    def on_step(self, epoch: int, step: int, steps: int) -> None:
+        if (epoch, step) == self.point:
+            raise _PowerCutError
+
+    def on_epoch(self, record: dict[str, Any]) -> None:
+        if (record["epoch"], None) == self.point:
+            raise _PowerCutError
+
+
+@pytest.mark.parametrize("point", [(0, 1), (1, 2), (2, None), (3, 3)])
+@pytest.mark.parametrize("changes", [{}, {"ema": 0.9}], ids=["plain", "ema"])
+def test_resumed_run_ends_at_the_same_bits(
+    tiny_dataset: Dataset, tmp_path: Path, point: tuple[int, int | None], changes: dict[str, Any]
+) -> None:
+    config = small_config(**changes)
+    whole = fit(config, tiny_dataset, tmp_path / "whole")
+    folder = RunFolder(tmp_path / "killed")
+    with pytest.raises(_PowerCutError):
+        Trainer(config, tiny_dataset).fit(folder, _Killer(*point))
+    resumed = Trainer(config, tiny_dataset).fit(folder, resume=True)
+    assert folder.weights_file.read_bytes() == RunFolder(tmp_path / "whole").weights_file.read_bytes()
+    unlike = {"seconds", "images_per_second"}
+    assert {k: v for k, v in resumed.items() if k not in unlike} == {k: v for k, v in whole.items() if k not in unlike}
+    epochs = [record["epoch"] for record in folder.records()]
+    assert epochs == [0, 1, 2, 3]
+
+
+def test_checkpoint_of_other_settings_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(_PowerCutError):
+        Trainer(small_config(), tiny_dataset).fit(folder, _Killer(2, 1))
+    wider = replace(small_config(), network=NetworkConfig(backbone="resnet8", hidden=32, dim=16))
+    with pytest.raises(RunError, match="does not fit the settings"):
+        Trainer(wider, tiny_dataset).fit(folder, resume=True)
+
+
+def test_infinite_loss_stops_the_run_and_names_the_term(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    config = replace(small_config(), optim=OptimConfig(lr=1e30, warmup=0.0))
+    with pytest.raises(RunError, match=r"logit_adjustment became (nan|inf) at epoch 0, step \d+; none was saved"):
+        fit(config, tiny_dataset, tmp_path / "run")
+
+
+def test_average_is_what_is_evaluated(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    trainer = Trainer(small_config(ema=0.99), tiny_dataset)
+    assert trainer.average is not None
+    trainer.fit(RunFolder(tmp_path / "run"))
+    saved = RunFolder(tmp_path / "run").load_weights()
+    assert torch.equal(saved["classifier.weight"], trainer.average.network.classifier.weight)
+    assert not torch.equal(saved["classifier.weight"], trainer.network.classifier.weight)
+
+
+def test_two_views_of_post_hoc_adjustment(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    plain = Trainer(small_config(CrossEntropy(views=(Plain(),))), tiny_dataset)
+    adjusted = Trainer(small_config(CrossEntropy(views=(Plain(),), post_hoc_tau=1.0)), tiny_dataset)
+    outputs = plain.network.eval()(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
+    counts = tiny_dataset.class_counts
+    difference = plain.config.method.predict(outputs, counts) - adjusted.config.method.predict(outputs, counts)
+    torch.testing.assert_close(difference[0].exp(), counts / counts.sum(), rtol=1e-4, atol=1e-5)
+
+
+def test_frequency_of_evaluation(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    config = small_config(LogitAdjustment(views=(Weak(padding=1),)), epochs=5)
+    config = replace(config, engine=replace(config.engine, evaluate_every=2))
+    fit(config, tiny_dataset, tmp_path / "run")
+    assert ["test" in record for record in RunFolder(tmp_path / "run").records()] == [False, True, False, True, True]
+
+
+def test_first_loss_is_the_entropy_of_the_prior(tiny_dataset: Dataset) -> None:
+    """A classifier that knows nothing, and says so, has H(labels of the batch, prior)."""
+    trainer = Trainer(small_config(LogitAdjustment(views=(Plain(),))), tiny_dataset)
+    with torch.no_grad():
+        trainer.network.classifier.weight.zero_()
+        trainer.network.classifier.bias.zero_()
+    (weighted,) = trainer.stages[0].terms.values()
+    train = tiny_dataset.splits["train"]
+    outputs = trainer.network(train.images.pixels)
+    share = (tiny_dataset.class_counts / 57).tolist()
+    entropy = -sum(p * math.log(p) for p in share)
+    assert weighted.term([outputs], train.labels, trainer.network).item() == pytest.approx(entropy, rel=1e-5)
+
+
+def test_caller_keeps_its_random_numbers(tiny_dataset: Dataset) -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    Trainer(small_config(), tiny_dataset)
+    assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "warp drive"])
+def test_unusable_device_is_named(tiny_dataset: Dataset, name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"engine\.device: '{name}' is not usable here"):
+        Trainer(replace(small_config(), engine=EngineConfig(device=name)), tiny_dataset)
+
+
+def npz_config(path: Path, dataset: Dataset, **changes: Any) -> TrainConfig:
+    """Settings of a run on the data set, saved as a file."""
+    import numpy as np
+
+    from proco.data.arrays import Arrays
+    from proco.data.prepare import DataConfig
+
+    arrays = {}
+    for name, split in dataset.splits.items():
+        arrays[f"{name}_images"] = split.images.pixels.numpy()
+        arrays[f"{name}_labels"] = split.labels.numpy()
+    np.savez(path, **arrays, class_names=np.array(dataset.class_names))
+    return replace(small_config(**changes), data=DataConfig(source=Arrays(path=path)))
+
+
+def test_finished_run_is_evaluated_and_reused(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    config = npz_config(tmp_path / "data.npz", tiny_dataset, ema=0.9)
+    folder = RunFolder(tmp_path / "run")
+    summary = fit_or_reuse(config, folder, Silent())
+    written = folder.weights_file.stat().st_mtime_ns
+    assert fit_or_reuse(config, folder, Silent()) == json.loads(json.dumps(summary))
+    assert folder.weights_file.stat().st_mtime_ns == written
+    assert load_run(folder).evaluate("test").top1 == summary["top1"]
+    with pytest.raises(RunError, match="holds a run with other settings"):
+        fit_or_reuse(replace(config, seed=5), folder, Silent())
+
+
+def test_evaluation_on_other_data_keeps_the_groups_of_training(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    config = npz_config(tmp_path / "data.npz", tiny_dataset)
+    folder = RunFolder(tmp_path / "run")
+    fit_or_reuse(config, folder, Silent())
+    swapped = replace(tiny_dataset, splits={"train": tiny_dataset.splits["test"], "test": tiny_dataset.splits["train"]})
+    other = npz_config(tmp_path / "other.npz", swapped)
+    trainer = load_run(folder, data=other.data.source)
+    assert trainer.class_counts.tolist() == [30, 15, 8, 4]
+    renamed = npz_config(tmp_path / "renamed.npz", replace(tiny_dataset, class_names=("a", "b", "c", "d")))
+    with pytest.raises(RunError, match="the run knows the classes 'red', 'green', 'blue', 'yellow'"):
+        load_run(folder, data=renamed.data.source)

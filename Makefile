@@ -13,8 +13,8 @@ help:  ## list the commands
 
 setup: .venv/.ready  ## create the environment
 
-quickstart: .venv/.ready  ## set up and run the first example
-	@$(BIN)/python examples/01_loss_in_three_lines.py
+quickstart: .venv/.ready  ## set up, train ProCo and a baseline on the bundled images, compare them
+	@$(BIN)/proco compare quickstart/logit_adjustment quickstart/proco --seeds 0 --out runs
 
 test: .venv/.ready  ## run the tests
 	$(BIN)/python -m pytest -q -n auto

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-# Before torch: the workers of a test run share the cores, and threads that spin while they wait would starve each other.
+# Before torch: the workers of a test run share the cores, and threads that spin while they wait starve each other.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch

@@ -1,6 +1,5 @@
 """`proco compare`: several recipes over several seeds, with spread and paired differences."""
 
-import os
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,7 +68,8 @@ def _show(console: "Console", summaries: dict[str, list[dict[str, Any]]], seeds:
 
     first = next(iter(summaries))
     split = summaries[first][0]["split"]
-    shared = os.path.commonprefix([f"{Path(recipe).parent}/" for recipe in summaries])
+    folders = {f"{Path(recipe).parent}/" for recipe in summaries}
+    shared = folders.pop() if len(folders) == 1 else ""
     spread = ", mean ± standard deviation" if len(seeds) > 1 else ""
     table = Table(
         title=f"accuracy on {split}, last epoch, %, seeds {', '.join(map(str, seeds))}{spread}",

@@ -43,8 +43,8 @@ def root(
 
 def main() -> None:
     """Run the command line."""
-    # Threads that wait for each other sleep instead of spinning: a tenth slower on an idle CPU, but on a busy one spinning
-    # makes a step ten times slower. OpenMP reads this when torch is loaded.
+    # Threads that wait for each other sleep instead of spinning: a tenth slower on an idle CPU, but on a busy one
+    # spinning makes a step ten times slower. OpenMP reads this when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         app()

@@ -6,6 +6,7 @@ import math
 import mpmath
 import pytest
 import torch
+from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
 from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
 from torch.nn.functional import cross_entropy, normalize
@@ -458,15 +459,38 @@ def test_compiled_loss_takes_batches_of_any_size() -> None:
 
 
 def test_generated_code_gives_the_same_loss(device: torch.device) -> None:
+    """For two views in one graph: the second changes the statistics before the backward pass of the first."""
     plain = ProCoLoss(COUNTS, dim=64).to(device)
     compiled = copy.deepcopy(plain)
-    run = torch.compile(compiled, fullgraph=True)
     embeddings, labels = (part.to(device) for part in batch(64, dtype=torch.float32))
     at = [embeddings.clone().requires_grad_() for _ in range(2)]
-    losses = [run(at[0], labels), plain(at[1], labels)]
+
+    def of_two_views(criterion: ProCoLoss, embeddings: Tensor) -> Tensor:
+        return criterion(embeddings, labels) + criterion(embeddings.flip(1), labels)
+
+    losses = [torch.compile(of_two_views, fullgraph=True)(compiled, at[0]), of_two_views(plain, at[1])]
     torch.testing.assert_close(*losses)
     torch.testing.assert_close(*(torch.autograd.grad(loss, z)[0] for loss, z in zip(losses, at, strict=True)))
     torch.testing.assert_close(plain.state_dict(), compiled.state_dict())
+
+
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_compiled_backward_pass_does_not_read_the_statistics(chunk_size: int | None) -> None:
+    """They may have moved on by then; so the product of the gradient must not be put off to it."""
+    graphs = []
+
+    def keep(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> object:
+        graphs.append(graph.graph)
+        return make_boxed_func(graph)
+
+    backend = aot_autograd(fw_compiler=keep, bw_compiler=keep, partition_fn=min_cut_rematerialization_partition)
+    criterion = trained(512, chunk_size=chunk_size)
+    embeddings, labels = batch(512)
+    torch.compile(criterion, fullgraph=True, backend=backend)(embeddings.requires_grad_(), labels).backward()
+    _, backward = graphs
+    assert not [node for node in backward.nodes if node.target == torch.ops.aten.mm.default]
+    shapes = {tuple(node.meta["val"].shape) for node in backward.nodes if node.op == "placeholder"}
+    assert tuple(criterion.moments.sums.shape) not in shapes
 
 
 def test_chunks_wait_for_each_other_in_a_compiled_graph() -> None:

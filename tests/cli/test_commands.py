@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 from proco.cli import main as cli
@@ -134,6 +135,26 @@ def test_data_without_a_validation_split_gets_one_and_says_so(squares: Path) -> 
     printed = " ".join(run("train", "--data", "train_only.npz", "--out", "run", *SMALL).split())
     assert "no validation split: 10 % of each class (5 images) held out" in printed
     assert RunFolder(Path("run")).summary()["split"] == "val"
+
+
+def test_a_folder_of_photographs_is_trained_on_and_a_bad_one_named(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    for name, level, count in (("night", 40, 12), ("bright day", 200, 6)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(count):
+            size = generator.integers(20, 40, 2)
+            pixels = (level + generator.integers(-30, 30, (*size, 3))).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i}.jpg")
+    printed = run("train", "--data", "photos", "--out", "run", *SMALL, "data.size=16")
+    assert "epoch 2/2" in printed
+    assert "least accurate classes" in run("evaluate", "run")
+    (tmp_path / "photos" / "night" / "broken.jpg").write_bytes(b"no image")
+    with pytest.raises(ProCoError, match=r"1 of 19 image files cannot be read: .*broken\.jpg"):
+        run("train", "--data", "photos", *SMALL)
+    printed = " ".join(
+        run("train", "--data", "photos", *SMALL, "data.size=16", "data.source.on_bad_image=skip").split()
+    )
+    assert "1 of 19 image files cannot be read and are left out" in printed
 
 
 def start(*words: str) -> subprocess.Popen[bytes]:

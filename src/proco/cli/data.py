@@ -45,8 +45,8 @@ def describe(
     groups = shot_groups(counts)
     described = {"many": "more than 100", "medium": "20 to 100", "few": "fewer than 20"}
     console.print(
-        "shot groups: "
-        + ", ".join(f"{name} ({described[name]} images) {int(mask.sum())} classes" for name, mask in groups.items())
+        "classes by shots: "
+        + "; ".join(f"{name} ({described[name]} images): {int(mask.sum())}" for name, mask in groups.items())
     )
     for note in dataset.notes:
         console.print(f"note: {note}")

@@ -106,8 +106,8 @@ class _Contrast(torch.autograd.Function):
         if len(chunks) > 1:
             gradient = gradient - (own_pull * mixture.inverse_length[labels])[:, None] * mixture.sums[labels]
         ctx.save_for_backward(gradient)
-        # A zero made of the gradient ties it to the forward pass: torch.compile would move its product into the backward
-        # pass, and there read sums that the next view has changed by then.
+        # A zero made of the gradient ties it to the forward pass: torch.compile would move its product into the
+        # backward pass, and there read sums that the next view has changed by then.
         return log_total - attraction + gradient[:, 0].clamp(0, 0)
 
     @staticmethod

@@ -18,7 +18,7 @@ _BATCH_BYTES = 2**23  # of pixels: 2,730 images of 32 x 32, 55 of 224 x 224
 Predict = Callable[[Outputs, Tensor], Tensor]
 
 
-@torch.inference_mode()
+@torch.no_grad()  # not inference_mode: the threads that decode files write into tensors made here
 def evaluate(
     network: nn.Module,
     predict: Predict,

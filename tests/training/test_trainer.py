@@ -21,7 +21,7 @@ from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import EngineConfig, TrainConfig
-from proco.training.trainer import Silent, Trainer, fit_or_reuse, load_run
+from proco.training.trainer import Silent, Trainer, _fitting_batch, fit_or_reuse, load_run
 
 PROCO = ProCo(views=(Weak(padding=1), Sim(scale=(0.5, 1.0)), Sim(scale=(0.5, 1.0))))
 
@@ -236,3 +236,14 @@ def test_evaluation_on_other_data_keeps_the_groups_of_training(tiny_dataset: Dat
     renamed = npz_config(tmp_path / "renamed.npz", replace(tiny_dataset, class_names=("a", "b", "c", "d")))
     with pytest.raises(RunError, match="the run knows the classes 'red', 'green', 'blue', 'yellow'"):
         load_run(folder, data=renamed.data.source)
+
+
+@pytest.mark.parametrize(("images", "batch"), [(1, 16), (79, 16), (600, 32), (2478, 128), (5000, 256), (10**6, 256)])
+def test_automatic_batch_is_near_a_sixteenth_of_the_images(images: int, batch: int) -> None:
+    assert _fitting_batch(images) == batch
+
+
+def test_automatic_batch_scales_the_learning_rate(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    config = replace(small_config(epochs=2), batch_size="auto", optim=OptimConfig(lr=0.8, schedule="constant"))
+    fit(config, tiny_dataset, tmp_path / "run")
+    assert [record["lr"] for record in RunFolder(tmp_path / "run").records()] == [0.05, 0.05]

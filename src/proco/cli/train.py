@@ -66,8 +66,8 @@ def train(
             return
         dataset = trainer.dataset
         console.print(
-            f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, on "
-            f"{trainer.device}. Run folder: {folder.path}"
+            f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, in "
+            f"batches of {trainer.batch_size}, on {trainer.device}. Run folder: {folder.path}"
         )
         for note in dataset.notes:
             console.print(f"note: {note}", highlight=False)

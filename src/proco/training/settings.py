@@ -50,8 +50,10 @@ class TrainConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     epochs: int = 200
-    batch_size: int = 256
-    """Images of a step, over all ranks; what does not fill a batch is left for the next epoch's shuffle."""
+    batch_size: int | Literal["auto"] = 256
+    """Images of a step, over all ranks; what does not fill a batch is left for the next epoch's shuffle. `auto` is a
+    power of two near a sixteenth of the training images, from 16 to 256; the learning rate, which then counts for a
+    batch of 256, is scaled with it."""
     seed: int = 0
     """Of the weights, the order and the views; the subset of a long-tailed profile has its own."""
     ema: float | None = None
@@ -61,8 +63,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse numbers no run can have."""
-        for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        for name, value in (("epochs", self.epochs), ("batch_size", self.batch_size)):
+            if value != "auto" and value < 1:
+                raise ConfigError(f"{name} must be at least 1; got {value}.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ConfigError(f"ema is a decay between 0 and 1; got {self.ema:g}.")

@@ -1,5 +1,6 @@
 """The training loop: stages, epochs, steps; evaluation, records and checkpoints between them."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,6 +77,8 @@ class Trainer:
         self.dataset = _on_device(dataset or prepare(config.data, progress), self.device)
         self.class_counts = self.dataset.class_counts
         train = self.dataset.splits["train"]
+        self.batch_size = _fitting_batch(len(train)) if config.batch_size == "auto" else config.batch_size
+        self.lr_scale = self.batch_size / 256 if config.batch_size == "auto" else 1.0
         self.size = image_size(config.data, train.images)
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
             torch.manual_seed(seed_for(config.seed, "weights"))
@@ -175,7 +178,7 @@ class Trainer:
         loader = EpochLoader(
             self.dataset.splits["train"],
             stage.views,
-            batch_size=config.batch_size,
+            batch_size=self.batch_size,
             size=self.size,
             seed=config.seed,
             device=self.device,
@@ -183,7 +186,7 @@ class Trainer:
         )
         saved = started
         for epoch in range(state["epoch"], first_epoch + stage.epochs):
-            rate = learning_rate(optim, epoch - first_epoch, stage.epochs)
+            rate = self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs)
             set_learning_rate(optimizer, rate)
             epoch_started = time.perf_counter()
             values = self._train_epoch(learner, step, loader, epoch, folder, listener)
@@ -267,6 +270,11 @@ class Trainer:
         folder.save_weights(self.evaluated_network.state_dict())
         folder.save_summary(summary)
         return summary
+
+
+def _fitting_batch(num_images: int) -> int:
+    """Return a power of two near a sixteenth of the images, from 16 to 256."""
+    return int(2 ** min(max(round(math.log2(max(num_images, 1) / 16)), 4), 8))
 
 
 def find_device(name: str) -> torch.device:

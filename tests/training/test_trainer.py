@@ -17,11 +17,13 @@ from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.method import Method
 from proco.methods.proco import ProCo
+from proco.methods.supcon import SupCon
 from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
+from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import EngineConfig, TrainConfig
-from proco.training.trainer import Silent, Trainer, _fitting_batch, fit_or_reuse, load_run
+from proco.training.trainer import Trainer, _fitting_batch, fit_or_reuse, load_run
 
 PROCO = ProCo(views=(Weak(padding=1), Sim(scale=(0.5, 1.0)), Sim(scale=(0.5, 1.0))))
 
@@ -112,7 +114,7 @@ class _Killer(Silent):
             raise _PowerCutError
 
 
-@pytest.mark.parametrize("point", [(0, 1), (1, 2), (2, None), (3, 3)])
+@pytest.mark.parametrize("point", [(0, 1), (1, 2), (2, None), (3, 3), (3, None)])
 @pytest.mark.parametrize("changes", [{}, {"ema": 0.9}], ids=["plain", "ema"])
 def test_resumed_run_ends_at_the_same_bits(
     tiny_dataset: Dataset, tmp_path: Path, point: tuple[int, int | None], changes: dict[str, Any]
@@ -128,6 +130,29 @@ def test_resumed_run_ends_at_the_same_bits(
     assert {k: v for k, v in resumed.items() if k not in unlike} == {k: v for k, v in whole.items() if k not in unlike}
     epochs = [record["epoch"] for record in folder.records()]
     assert epochs == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("point", [(0, 2), (1, None), (2, 1), (3, None)])
+def test_run_of_two_stages_resumes_in_either_and_between_them(
+    tiny_dataset: Dataset, tmp_path: Path, point: tuple[int, int | None]
+) -> None:
+    config = small_config(SupCon(views=PROCO.views, classifier_epochs=2), epochs=2)
+    fit(config, tiny_dataset, tmp_path / "whole")
+    whole, killed = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "killed")
+    with pytest.raises(_PowerCutError):
+        Trainer(config, tiny_dataset).fit(killed, _Killer(*point))
+    Trainer(config, tiny_dataset).fit(killed, resume=True)
+    assert killed.weights_file.read_bytes() == whole.weights_file.read_bytes()
+    assert [record["stage"] for record in killed.records()] == [0, 0, 1, 1]
+    assert whole.records()[3]["lr"] != whole.records()[0]["lr"]
+
+
+def test_deterministic_mode_and_nothing_to_evaluate_on(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    config = small_config(epochs=1)
+    fit(replace(config, engine=replace(config.engine, deterministic=True)), tiny_dataset, tmp_path / "run")
+    assert not torch.are_deterministic_algorithms_enabled()
+    with pytest.raises(ConfigError, match="nothing to evaluate on"):
+        Trainer(config, replace(tiny_dataset, splits={"train": tiny_dataset.splits["train"]}))
 
 
 def test_checkpoint_of_other_settings_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:

@@ -4,14 +4,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-if TYPE_CHECKING:
-    from proco.training.trainer import Trainer
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -32,9 +29,9 @@ class ProgressLines:
     ) -> None:
         """Leave nothing to close."""
 
-    def on_start(self, trainer: "Trainer", first_epoch: int) -> None:
+    def on_start(self, first_epoch: int, epochs: int) -> None:
         """Remember when and where training began."""
-        self.epochs, self.first_epoch = trainer.epochs, first_epoch
+        self.epochs, self.first_epoch = epochs, first_epoch
         self.started = self.last_line = time.monotonic()
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
@@ -78,9 +75,9 @@ class ProgressBar:
     ) -> None:
         self.progress.stop()
 
-    def on_start(self, trainer: "Trainer", first_epoch: int) -> None:
+    def on_start(self, first_epoch: int, epochs: int) -> None:
         """Set the length of the bar."""
-        self.epochs = trainer.epochs
+        self.epochs = epochs
         self.progress.update(
             self.task, total=float(self.epochs), completed=float(first_epoch), epoch=f"{first_epoch}/{self.epochs}"
         )

@@ -33,9 +33,10 @@ def train(
     from proco.config import as_settings, read_assignments
     from proco.distributed import broadcast_text, is_main_process, process_group
     from proco.errors import ConfigError
+    from proco.training.journal import Silent
     from proco.training.recipes import load_recipe
     from proco.training.run_folder import RunError, RunFolder
-    from proco.training.trainer import Silent, Trainer
+    from proco.training.trainer import Trainer
 
     recipe, assignments = split_words(words or [])
     if resume is not None and (recipe or assignments or data or out):

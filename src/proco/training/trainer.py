@@ -1,11 +1,12 @@
 """The training loop: stages, epochs, steps; evaluation, records and checkpoints between them."""
 
 import math
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +18,13 @@ from proco.data.source import Source
 from proco.distributed import all_reduce_sum, is_main_process, world_size
 from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
-from proco.methods.method import Stage, Task
+from proco.methods.method import Task
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
 from proco.optim import build_optimizer, learning_rate, set_learning_rate
 from proco.training.ema import MovingAverage
 from proco.training.evaluate import evaluate
+from proco.training.journal import Journal, Listener, Silent
 from proco.training.learner import Learner, Step
 from proco.training.loader import EpochLoader
 from proco.training.made_with import made_with
@@ -32,30 +34,19 @@ from proco.training.seeds import seed_for
 from proco.training.settings import EngineConfig, TrainConfig
 
 
-class Listener(Protocol):
-    """Who is told how a run goes; the command line draws a progress bar from it."""
+@dataclass
+class Course:
+    """How far a run has come: what is counted on when it is resumed."""
 
-    def on_start(self, trainer: "Trainer", first_epoch: int) -> None:
-        """Hear that training begins, or goes on, at this epoch of trainer.epochs."""
-
-    def on_step(self, epoch: int, step: int, steps: int) -> None:
-        """Hear that a step of an epoch was started."""
-
-    def on_epoch(self, record: dict[str, Any]) -> None:
-        """Hear that an epoch ended, with this line for metrics.jsonl."""
-
-
-class Silent:
-    """A listener that says nothing."""
-
-    def on_start(self, trainer: "Trainer", first_epoch: int) -> None:
-        """Say nothing."""
-
-    def on_step(self, epoch: int, step: int, steps: int) -> None:
-        """Say nothing."""
-
-    def on_epoch(self, record: dict[str, Any]) -> None:
-        """Say nothing."""
+    epoch: int = 0
+    """The next epoch."""
+    stage: int = 0
+    """The stage of the last epoch, whose optimiser the checkpoint holds."""
+    seconds: float = 0.0
+    train_seconds: float = 0.0
+    """Without set-up and evaluation."""
+    images: int = 0
+    """Trained on, each epoch's counted again."""
 
 
 class Trainer:
@@ -75,6 +66,11 @@ class Trainer:
         self.device = find_device(config.engine.device)
         self.autocast = _autocast(config.engine, self.device)
         self.dataset = _on_device(dataset or prepare(config.data, progress), self.device)
+        if set(self.dataset.splits) == {"train"}:
+            raise ConfigError(
+                f"{self.dataset.name} has neither a validation nor a test split, and data.validation is 0: there is "
+                "nothing to evaluate on."
+            )
         self.class_counts = self.dataset.class_counts
         train = self.dataset.splits["train"]
         self.batch_size = _fitting_batch(len(train)) if config.batch_size == "auto" else config.batch_size
@@ -140,39 +136,34 @@ class Trainer:
         resume: go on from the folder's last checkpoint. On a CPU the weights then end as the same bits as without the
         interruption.
         """
-        listener = listener or Silent()
         checkpoint = folder.load_checkpoint(self.device) if resume else None
         if is_main_process() and not (resume and folder.is_begun):
             folder.begin(replace(self.config, made_with=made_with(self.device)))
-        state = checkpoint or {"epoch": 0, "seconds": 0.0, "train_seconds": 0.0, "images": 0}
-        if is_main_process():
-            folder.forget_records_from(state["epoch"])
-        listener.on_start(self, state["epoch"])
-        with _determinism(self.config.engine), _events(folder, state["epoch"]) as events:
+        course = Course() if checkpoint is None else self._restore(checkpoint)
+        listener = listener or Silent()
+        listener.on_start(course.epoch, self.epochs)
+        with _determinism(self.config.engine), Journal(folder, listener, course.epoch) as journal:
             first_epoch = 0  # of the stage
             for number, stage in enumerate(self.stages):
-                if state["epoch"] < first_epoch + stage.epochs:
-                    self._train_stage(number, stage, first_epoch, state, folder, events, listener)
+                if course.epoch < first_epoch + stage.epochs:
+                    momenta = checkpoint["optimizer"] if checkpoint and course.stage == number else None
+                    self._train_stage(number, first_epoch, course, journal, momenta)
+                    checkpoint = None
                 first_epoch += stage.epochs
-        return self._finish(folder, state)
+        return self._finish(folder, course)
 
     def _train_stage(
-        self,
-        number: int,
-        stage: Stage,
-        first_epoch: int,
-        state: dict[str, Any],
-        folder: RunFolder,
-        events: Any,
-        listener: Listener,
+        self, number: int, first_epoch: int, course: Course, journal: Journal, momenta: dict[str, Any] | None
     ) -> None:
-        config, engine, started = self.config, self.config.engine, time.perf_counter()
+        """Train a stage, or the rest of it; momenta: the state of its optimiser, where it was interrupted."""
+        config, stage, engine = self.config, self.stages[number], self.config.engine
+        started = saved = time.perf_counter()
         self.network.requires_grad_(True)
         learner = Learner(self.network, stage, self.autocast).to(self.device)
         optim = stage.optim or config.optim
         optimizer = build_optimizer(learner.parameters(), optim)
-        if "optimizer" in state and state["stage"] == number:
-            self._restore(state, optimizer)
+        if momenta is not None:
+            optimizer.load_state_dict(momenta)
         on_one_gpu = self.device.type == "cuda" and world_size() == 1
         step = Step(learner, optimizer, self.average, compile=engine.compile, graph=engine.graph and on_one_gpu)
         loader = EpochLoader(
@@ -184,44 +175,36 @@ class Trainer:
             device=self.device,
             sampler=stage.sampler,
         )
-        saved = started
-        for epoch in range(state["epoch"], first_epoch + stage.epochs):
+        for epoch in range(course.epoch, first_epoch + stage.epochs):
             rate = self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs)
             set_learning_rate(optimizer, rate)
             epoch_started = time.perf_counter()
-            values = self._train_epoch(learner, step, loader, epoch, folder, listener)
-            state["train_seconds"] += time.perf_counter() - epoch_started
-            state["images"] += len(values) * loader.batch_size
+            values = self._train_epoch(learner, step, loader, epoch, journal)
+            course.train_seconds += time.perf_counter() - epoch_started
+            course.images += len(values) * loader.batch_size
             record = {"epoch": epoch, "stage": number, "lr": rate, **_means(learner, values)}
             is_last = epoch + 1 == self.epochs
             if is_last or (epoch + 1) % engine.evaluate_every == 0:
-                for name in self.dataset.splits:
-                    if name != "train":
-                        record[name] = _scalars(self.evaluate(name))
+                record |= {name: _scalars(self.evaluate(name)) for name in self.dataset.splits if name != "train"}
             now = time.perf_counter()
-            state.update(epoch=epoch + 1, stage=number, seconds=state["seconds"] + now - started)
+            course.epoch, course.stage, course.seconds = epoch + 1, number, course.seconds + now - started
             started = now
-            record["seconds"] = state["seconds"]
-            if is_main_process():
-                folder.record(record)
-                _log(events, record)
-                if is_last or now - saved >= engine.checkpoint_seconds:
-                    folder.save_checkpoint(state | self._state(optimizer))
-                    saved = now
-            listener.on_epoch(record)
+            record["seconds"] = course.seconds
+            if is_main_process() and (is_last or now - saved >= engine.checkpoint_seconds):
+                journal.folder.save_checkpoint(asdict(course) | self._state(optimizer))
+                saved = now
+            journal.record(record)
 
-    def _train_epoch(
-        self, learner: Learner, step: Step, loader: EpochLoader, epoch: int, folder: RunFolder, listener: Listener
-    ) -> Tensor:
+    def _train_epoch(self, learner: Learner, step: Step, loader: EpochLoader, epoch: int, journal: Journal) -> Tensor:
         """Return the values of the terms and the accuracy of every step, (steps, T + 1), on the CPU."""
         torch.manual_seed(seed_for(self.config.seed, epoch, "network"))  # dropout and its like
         learner.start_epoch()
         history = []
         for number, batch in enumerate(loader.batches(epoch)):
             history.append(step(batch).clone())  # the recorded step writes its values to one place
-            listener.on_step(epoch, number + 1, len(loader))
+            journal.listener.on_step(epoch, number + 1, len(loader))
         values = (all_reduce_sum(torch.stack(history)) / world_size()).cpu()
-        _require_finite(values, learner.names, epoch, folder)
+        _require_finite(values, learner.names, epoch, journal.folder)
         return values
 
     def _state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
@@ -232,21 +215,22 @@ class Trainer:
             "average": None if self.average is None else self.average.state_dict(),
         }
 
-    def _restore(self, state: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    def _restore(self, checkpoint: dict[str, Any]) -> Course:
+        """Take over what a checkpoint holds, but for the optimiser, which a stage makes; return how far it had come."""
         try:
-            self.network.load_state_dict(state["network"])
-            self.terms.load_state_dict(state["terms"])
-            optimizer.load_state_dict(state["optimizer"])
+            self.network.load_state_dict(checkpoint["network"])
+            self.terms.load_state_dict(checkpoint["terms"])
             if self.average is not None:
-                self.average.load_state_dict(state["average"])
-        except (RuntimeError, ValueError, KeyError) as error:
+                self.average.load_state_dict(checkpoint["average"])
+            return Course(**{field.name: checkpoint[field.name] for field in fields(Course)})
+        except (RuntimeError, KeyError, TypeError, AttributeError) as error:
             raise RunError(f"the checkpoint does not fit the settings of the run: {error}") from error
 
     def _warnings(self) -> list[str]:
         """Return what went wrong with images meanwhile."""
         return [warning for split in self.dataset.splits.values() for warning in split.images.warnings]
 
-    def _finish(self, folder: RunFolder, state: dict[str, Any]) -> dict[str, Any]:
+    def _finish(self, folder: RunFolder, course: Course) -> dict[str, Any]:
         """Write weights and summary."""
         metrics = self.evaluate(self.test_split)
         selection = "val" if "val" in self.dataset.splits else self.test_split
@@ -256,8 +240,8 @@ class Trainer:
         best_top1, best_epoch = max(curve, key=lambda point: (point[0], -point[1]))
         summary = asdict(metrics) | {
             "split": self.test_split,
-            "seconds": state["seconds"],
-            "images_per_second": state["images"] / state["train_seconds"],
+            "seconds": course.seconds,
+            "images_per_second": course.images / max(course.train_seconds, 1e-9),
             "last_epoch": self.epochs - 1,
             "best_epoch": best_epoch,
             "best_top1": best_top1,
@@ -307,32 +291,14 @@ def _on_device(dataset: Dataset, device: torch.device) -> Dataset:
 
 @contextmanager
 def _determinism(engine: EngineConfig) -> Iterator[None]:
+    if engine.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(engine.deterministic or before)
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
-
-
-@contextmanager
-def _events(folder: RunFolder, epoch: int) -> Iterator[Any]:
-    """Open TensorBoard's event file, forgetting what an interrupted run wrote of this epoch and later ones."""
-    if not is_main_process():
-        yield None
-        return
-    from torch.utils.tensorboard.writer import SummaryWriter
-
-    with SummaryWriter(str(folder.path), purge_step=epoch) as writer:
-        yield writer
-
-
-def _log(events: Any, record: dict[str, Any]) -> None:
-    for name, value in record.items():
-        values = {f"{name}/{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
-        for tag, item in values.items():
-            if tag != "epoch" and item is not None:
-                events.add_scalar(tag, item, record["epoch"])
 
 
 def _means(learner: Learner, values: Tensor) -> dict[str, Any]:

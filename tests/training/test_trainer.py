@@ -272,3 +272,11 @@ def test_automatic_batch_scales_the_learning_rate(tiny_dataset: Dataset, tmp_pat
     config = replace(small_config(epochs=2), batch_size="auto", optim=OptimConfig(lr=0.8, schedule="constant"))
     fit(config, tiny_dataset, tmp_path / "run")
     assert [record["lr"] for record in RunFolder(tmp_path / "run").records()] == [0.05, 0.05]
+
+
+def test_with_a_validation_split_the_test_is_looked_at_once(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    both = replace(tiny_dataset, splits={**tiny_dataset.splits, "val": tiny_dataset.splits["train"]})
+    summary = fit(small_config(), both, tmp_path / "run")
+    assert ["test" in record for record in RunFolder(tmp_path / "run").records()] == [False, False, False, True]
+    assert all("val" in record for record in RunFolder(tmp_path / "run").records())
+    assert (summary["split"], summary["best_split"]) == ("test", "val")

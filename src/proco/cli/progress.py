@@ -65,6 +65,7 @@ class ProgressBar:
         )
         self.task = self.progress.add_task("", start=False, total=None, epoch="-", measurements="setting up")
         self.epochs = 0
+        self.is_training = False
 
     def __enter__(self) -> Self:
         self.progress.start()
@@ -85,6 +86,9 @@ class ProgressBar:
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
         """Move the bar within an epoch."""
+        if not self.is_training:
+            self.is_training = True
+            self.progress.update(self.task, measurements="")
         self.progress.update(
             self.task, completed=epoch + min(step / max(steps, 1), 1.0), epoch=f"{epoch + 1}/{self.epochs}"
         )

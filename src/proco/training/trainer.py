@@ -117,6 +117,11 @@ class Trainer:
         """The split the summary is about: test, or validation where there is no test."""
         return "test" if "test" in self.dataset.splits else "val"
 
+    @property
+    def curve_split(self) -> str:
+        """The split that is looked at after each epoch: validation, or test where there is no validation."""
+        return "val" if "val" in self.dataset.splits else "test"
+
     def evaluate(self, split: str) -> Metrics:
         """Return the metrics of the network, or of its average, on a split."""
         return evaluate(
@@ -185,7 +190,8 @@ class Trainer:
             record = {"epoch": epoch, "stage": number, "lr": rate, **_means(learner, values)}
             is_last = epoch + 1 == self.epochs
             if is_last or (epoch + 1) % engine.evaluate_every == 0:
-                record |= {name: _scalars(self.evaluate(name)) for name in self.dataset.splits if name != "train"}
+                names = {self.curve_split, self.test_split} if is_last else {self.curve_split}
+                record |= {name: _scalars(self.evaluate(name)) for name in sorted(names)}
             now = time.perf_counter()
             course.epoch, course.stage, course.seconds = epoch + 1, number, course.seconds + now - started
             started = now
@@ -233,10 +239,10 @@ class Trainer:
     def _finish(self, folder: RunFolder, course: Course) -> dict[str, Any]:
         """Write weights and summary."""
         metrics = self.evaluate(self.test_split)
-        selection = "val" if "val" in self.dataset.splits else self.test_split
         if not is_main_process():
             return {}
-        curve = [(record[selection]["top1"], record["epoch"]) for record in folder.records() if selection in record]
+        split = self.curve_split
+        curve = [(record[split]["top1"], record["epoch"]) for record in folder.records() if split in record]
         best_top1, best_epoch = max(curve, key=lambda point: (point[0], -point[1]))
         summary = asdict(metrics) | {
             "split": self.test_split,
@@ -245,7 +251,7 @@ class Trainer:
             "last_epoch": self.epochs - 1,
             "best_epoch": best_epoch,
             "best_top1": best_top1,
-            "best_split": selection,
+            "best_split": split,
             "image_size": self.size,
             "class_names": self.dataset.class_names,
             "class_counts": self.class_counts.tolist(),

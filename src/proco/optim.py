@@ -29,7 +29,14 @@ class OptimConfig:
     factor: float = 0.1
 
     def __post_init__(self) -> None:
-        """Refuse times that are not shares."""
+        """Refuse numbers SGD cannot work with."""
+        if self.lr < 0 or self.weight_decay < 0 or not 0 <= self.momentum < 1:
+            raise ConfigError(
+                "optim.lr and optim.weight_decay must not be negative and optim.momentum lies in [0, 1); got "
+                f"{self.lr:g}, {self.weight_decay:g} and {self.momentum:g}."
+            )
+        if self.nesterov and not self.momentum:
+            raise ConfigError("optim.nesterov needs an optim.momentum above 0.")
         for name, share in [("warmup", self.warmup), *(("milestones", share) for share in self.milestones)]:
             if not 0 <= share <= 1:
                 raise ConfigError(f"optim.{name} is a share of the epochs, from 0 to 1; got {share:g}.")

@@ -86,6 +86,48 @@ def test_compare_prints_spread_and_paired_differences(squares: Path) -> None:
     assert Path("both/b/seed1/summary.json").stat().st_mtime_ns == written  # what is finished is not trained again
 
 
+def test_runs_of_recipes_anywhere_stay_in_the_folder_asked_for(squares: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "elsewhere" / "mine.yaml"
+    recipe.parent.mkdir()
+    recipe.write_text(f"data: {{source: {{name: arrays, path: {squares}}}}}\nmethod: logit_adjustment\n")
+    run("compare", str(recipe), "--out", "here", *SMALL)
+    run("train", str(recipe), *SMALL)
+    assert [path.name for path in recipe.parent.iterdir()] == ["mine.yaml"]
+    assert RunFolder(Path("here/mine/seed0")).is_finished
+    assert RunFolder(Path("runs/mine/seed0")).is_finished
+
+
+def test_failed_run_is_named_after_the_others_are_done(squares: Path) -> None:
+    Path("good.yaml").write_text(f"data: {{source: {{name: arrays, path: {squares}}}}}\nmethod: logit_adjustment\n")
+    Path("bad.yaml").write_text("extends: good.yaml\noptim: {lr: 1.0e+30}\n")
+    with pytest.raises(ProCoError, match=r"1 of 2 runs failed: bad\.yaml, seed 0: the loss"):
+        run("compare", "bad.yaml", "good.yaml", "--out", "both", *SMALL)
+    assert RunFolder(Path("both/good/seed0")).is_finished
+
+
+def test_changed_data_is_noticed_and_other_data_evaluated_whole(squares: Path) -> None:
+    run("train", "--data", str(squares), "--out", "run", *SMALL)
+    with np.load(squares) as arrays:
+        np.savez("other.npz", images=arrays["train_images"][::2], labels=arrays["train_labels"][::2],
+                 class_names=arrays["class_names"])  # fmt: skip
+        np.savez(squares, **(dict(arrays) | {"test_labels": arrays["test_labels"][::-1]}))
+    with pytest.raises(ProCoError, match="has changed since"):
+        run("evaluate", "run")
+    metrics = json.loads(run("evaluate", "run", "--json", "--data", "other.npz"))
+    assert metrics["split"] == "test"
+    assert sum(accuracy is not None for accuracy in metrics["per_class_accuracy"]) == 3
+
+
+def test_names_are_not_taken_for_markup(squares: Path) -> None:
+    with np.load(squares) as arrays:
+        np.savez("odd.npz", **(dict(arrays) | {"class_names": np.array(["[red]", "b[/b]c", "[/]"])}))
+    printed = run("data", "describe", "odd.npz")
+    for name in ("[red]", "b[/b]c", "[/]"):
+        assert name in printed
+    run("train", "--data", "odd.npz", "--out", "[bold]run", *SMALL)
+    assert "b[/b]c" in run("evaluate", "[bold]run")
+
+
 def test_describe_counts_and_draws(squares: Path) -> None:
     printed = run("data", "describe", str(squares))
     assert "3 classes" in printed
@@ -113,12 +155,28 @@ def test_catalogues_list_what_can_be_chosen() -> None:
         (["train", "quickstart/proco", "method=prco"], "unknown method 'prco'; did you mean 'proco'"),
         (["train", "--data", "nowhere"], "nowhere does not exist"),
         (["train", "--resume", "nowhere"], "is not a run folder"),
-        (["train", "quickstart/proco", "--resume", "nowhere"], "give nothing else with it"),
+        (["train", "quickstart/proco", "--resume", "nowhere"], "give nothing else but --device"),
         (["evaluate", "nowhere"], "is not a run folder"),
         (["compare", "epochs=1"], "give at least one recipe"),
         (["data", "describe", "nowhere"], "nowhere does not exist"),
+        (["compare", "quickstart/proco", "seed=1"], "give the seeds with --seeds"),
+        (["train", "quickstart/proco", "quickstart/logit_adjustment"], "one recipe is trained at a time"),
+        (["train", "epochs=0", "quickstart/proco"], "epochs must be at least 1; got 0"),
+        (["train", "squares.npz"], "no text, and so no recipe. Is it data? Then give it with --data"),
+        (["train", "quickstart/proco", "--out", "squares.npz"], "is a file, and is left as it is"),
+        (["train", "quickstart/proco", "method.views=[weak]"], "the method proco needs 2 views or more; got 1"),
+        (["train", "quickstart/proco", "method.temperature=0"], "method.temperature must be positive; got 0"),
+        (["train", "quickstart/proco", "method.sampler=balanced"], "unknown sampler 'balanced'"),
+        (["train", "quickstart/proco", "engine.evaluate_every=0"], "engine.evaluate_every must be at least 1; got 0"),
+        (["train", "quickstart/proco", "engine.device=abacus"], "'abacus' is not usable here"),
+        (["train", "quickstart/proco", "data.size=0"], "data.size must be at least 1; got 0"),
+        (["train", "quickstart/proco", "data.std=[0]", "data.mean=[0]"], "data.std must be positive"),
+        (["train", "quickstart/proco", "network.dim=1"], "network.dim at least 2; got 128 and 1"),
+        (["train", "quickstart/proco", "optim.lr=-1"], "must not be negative"),
+        (["train", "quickstart/proco", "optim.milestones=[160]"], "optim.milestones is a share of the epochs"),
     ],
 )
+@pytest.mark.usefixtures("squares")
 def test_mistakes_are_answered_with_a_sentence(words: list[str], message: str, monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["proco", *words])
     with pytest.raises(SystemExit) as stopped:
@@ -186,6 +244,17 @@ def test_a_run_killed_again_and_again_ends_at_the_same_weights(squares: Path) ->
     assert folder.weights_file.read_bytes() == RunFolder(Path("whole")).weights_file.read_bytes()
     assert [record["epoch"] for record in folder.records()] == list(range(12))
     assert [r["loss"] for r in folder.records()] == [r["loss"] for r in RunFolder(Path("whole")).records()]
+
+
+def test_interrupted_run_says_how_to_go_on(squares: Path) -> None:
+    command = [sys.executable, "-m", "proco", "train", "--data", str(squares), *SMALL, "epochs=2000", "--out", "run"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    wait_for_records(RunFolder(Path("run")), 1, process)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Continue with: proco train --resume run" in said
+    assert "Traceback" not in said
 
 
 def test_torchrun_trains_as_one_process(squares: Path) -> None:

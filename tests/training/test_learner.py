@@ -15,6 +15,7 @@ from proco.methods.proco import ProCo
 from proco.models.network import Network, NetworkConfig
 from proco.models.normalise import Normalise
 from proco.optim import OptimConfig, build_optimizer
+from proco.training import loader as loader_module
 from proco.training.ema import MovingAverage
 from proco.training.learner import Learner, Step
 from proco.training.loader import Batch, EpochLoader
@@ -107,6 +108,15 @@ def run_steps(dataset: Dataset, device: torch.device, **how: bool) -> tuple[torc
     step = Step(learner, build_optimizer(learner.parameters(), OptimConfig(lr=0.1)), average, **how)
     values = torch.stack([step(batch).clone() for batch in batches(dataset, device)])
     return values.cpu(), {name: value.cpu() for name, value in (learner.state_dict() | average.state_dict()).items()}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")
+def test_step_is_recorded_while_the_next_block_is_made(tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader_module, "_GPU_BLOCK_BYTES", 1)
+    device = torch.device("cuda", 0)
+    plain_values, _ = run_steps(tiny_dataset, device)
+    values, _ = run_steps(tiny_dataset, device, graph=True)
+    torch.testing.assert_close(values, plain_values, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")

@@ -1,5 +1,6 @@
 """Every recipe is read and takes a step on data of its shape; names and wrong names."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from proco.augment import Auto, Rand, Sim
+from proco.config import as_settings
 from proco.data.dataset import Dataset, Split
 from proco.data.images import Cut
 from proco.errors import ConfigError
-from proco.optim import build_optimizer
+from proco.methods.proco import ProCo
+from proco.optim import build_optimizer, learning_rate
 from proco.training import loader as loader_module
 from proco.training.learner import Learner, Step
 from proco.training.loader import EpochLoader
@@ -119,6 +123,36 @@ def test_official_settings_of_cifar() -> None:
     assert (config.epochs, config.batch_size, config.optim.lr, config.optim.weight_decay) == (200, 256, 0.3, 2e-4)
     assert config.data.profile == "exponential"
     assert config.data.imbalance == 100
+    assert [round(learning_rate(config.optim, epoch, 200), 6) for epoch in (0, 4, 5, 159, 160, 180, 199)] == [
+        *(0.06, 0.3, 0.3, 0.3, 0.03, 0.003, 0.003)
+    ]
+    assert (config.optim.momentum, config.optim.nesterov) == (0.9, False)
+    assert (config.network.backbone, config.network.classifier) == ("resnet32", "linear")
+    assert (config.network.hidden, config.network.dim) == (512, 128)
+    assert as_settings(config.method) == as_settings(ProCo(temperature=0.1, views=(Auto(), Sim(), Sim()), weight=1.0))
+    longer = load_recipe("cifar100_lt/proco_100_400epochs")
+    assert [round(learning_rate(longer.optim, epoch, 400), 6) for epoch in (0, 9, 359, 360, 380)] == [
+        *(0.03, 0.3, 0.3, 0.03, 0.003)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "lr", "weight_decay", "epochs"),
+    [
+        ("imagenet_lt/resnet50_90epochs/proco", 0.1, 5e-4, 90),
+        ("imagenet_lt/resnext50_90epochs/proco", 0.1, 5e-4, 90),
+        ("imagenet_lt/resnet50_180epochs/proco", 0.1, 5e-4, 180),
+        ("inaturalist2018/proco_90epochs", 0.2, 1e-4, 90),
+    ],
+)
+def test_official_settings_of_the_large_sets(name: str, lr: float, weight_decay: float, epochs: int) -> None:
+    config = load_recipe(name)
+    assert (config.optim.lr, config.optim.weight_decay, config.epochs) == (lr, weight_decay, epochs)
+    assert (config.optim.schedule, config.optim.warmup, config.batch_size) == ("cosine", 0.0, 256)
+    assert learning_rate(config.optim, 0, epochs) == pytest.approx(lr * 0.5 * (1 + math.cos(math.pi / (epochs + 1))))
+    network = config.network
+    assert (network.classifier, network.scale, network.hidden, network.dim) == ("cosine", 30.0, 2048, 1024)
+    assert config.method == ProCo(temperature=0.07, views=(Rand(), Sim(), Sim()))
 
 
 def test_recipes_by_path_and_by_name(tmp_path: Path) -> None:

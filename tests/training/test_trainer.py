@@ -132,6 +132,44 @@ def test_resumed_run_ends_at_the_same_bits(
     assert epochs == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("method", ["record", "save_checkpoint", "save_weights", "save_summary"])
+@pytest.mark.parametrize("call", [0, -1])
+def test_kill_while_a_file_is_written_loses_nothing(
+    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, call: int
+) -> None:
+    """Before the first or the last call of each of the methods that write."""
+    config = small_config(epochs=3)
+    calls = {"record": 3, "save_checkpoint": 3}.get(method, 1)
+    whole = fit(config, tiny_dataset, tmp_path / "whole")
+    folder = RunFolder(tmp_path / "killed")
+    write, left = getattr(RunFolder, method), [calls - 1 if call else 0]
+
+    def killed(*arguments: Any) -> Any:
+        if not left[0]:
+            raise _PowerCutError
+        left[0] -= 1
+        return write(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, method, killed)
+        with pytest.raises(_PowerCutError):
+            Trainer(config, tiny_dataset).fit(folder)
+    resumed = Trainer(config, tiny_dataset).fit(folder, resume=True)
+    assert folder.weights_file.read_bytes() == RunFolder(tmp_path / "whole").weights_file.read_bytes()
+    assert [record["epoch"] for record in folder.records()] == [0, 1, 2]
+    assert resumed["best_top1"] == whole["best_top1"]
+
+
+def test_resume_on_changed_data_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(_PowerCutError):
+        Trainer(small_config(), tiny_dataset).fit(folder, _Killer(2, 1))
+    train = tiny_dataset.splits["train"]
+    fewer = replace(tiny_dataset, splits={**tiny_dataset.splits, "train": train.subset(torch.arange(1, 57))})
+    with pytest.raises(RunError, match="has changed since it began"):
+        Trainer(small_config(), fewer).fit(folder, resume=True)
+
+
 @pytest.mark.parametrize("point", [(0, 2), (1, None), (2, 1), (3, None)])
 def test_run_of_two_stages_resumes_in_either_and_between_them(
     tiny_dataset: Dataset, tmp_path: Path, point: tuple[int, int | None]
@@ -179,13 +217,22 @@ def test_average_is_what_is_evaluated(tiny_dataset: Dataset, tmp_path: Path) -> 
     assert not torch.equal(saved["classifier.weight"], trainer.network.classifier.weight)
 
 
-def test_two_views_of_post_hoc_adjustment(tiny_dataset: Dataset, tmp_path: Path) -> None:
+def test_post_hoc_adjustment_subtracts_the_prior(tiny_dataset: Dataset, tmp_path: Path) -> None:
     plain = Trainer(small_config(CrossEntropy(views=(Plain(),))), tiny_dataset)
     adjusted = Trainer(small_config(CrossEntropy(views=(Plain(),), post_hoc_tau=1.0)), tiny_dataset)
     outputs = plain.network.eval()(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
     counts = tiny_dataset.class_counts
     difference = plain.config.method.predict(outputs, counts) - adjusted.config.method.predict(outputs, counts)
     torch.testing.assert_close(difference[0].exp(), counts / counts.sum(), rtol=1e-4, atol=1e-5)
+
+
+def test_sampler_of_the_method_reaches_the_batches(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    balanced = replace(PROCO, sampler="class_balanced")
+    trainer = Trainer(small_config(balanced, epochs=1), tiny_dataset)
+    trainer.fit(RunFolder(tmp_path / "run"))
+    seen = trainer.terms[0]["proco"].criterion.moments.counts  # two views of each image drawn
+    assert seen.sum() == 2 * 48
+    assert seen[3] > 2 * 4  # more often than the rarest class has images
 
 
 def test_frequency_of_evaluation(tiny_dataset: Dataset, tmp_path: Path) -> None:

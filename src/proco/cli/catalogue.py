@@ -1,8 +1,9 @@
 """`proco methods` and `proco recipes`: what can be chosen."""
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
+
+from proco.cli.tables import make_console
 
 
 def methods() -> None:
@@ -18,7 +19,7 @@ def methods() -> None:
         views = ", ".join(view["name"] for view in settings.pop("views"))
         shown = [f"views=[{views}]", *(f"{key}={value}" for key, value in settings.items() if key != "name")]
         table.add_row(name, (kind.__doc__ or "").strip().splitlines()[0], " ".join(shown))
-    Console().print(table)
+    make_console().print(table)
 
 
 def recipes() -> None:
@@ -33,4 +34,4 @@ def recipes() -> None:
         config = load_recipe(name)
         published = config.published.get("top1")
         table.add_row(name, "" if published is None else f"{published:.1f}", config.about)
-    Console().print(table)
+    make_console().print(table)

@@ -1,5 +1,6 @@
 """`proco compare`: several recipes over several seeds, with spread and paired differences."""
 
+import os
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from proco.cli.tables import GROUPS
+from proco.cli.train import recipe_label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,11 +26,10 @@ def compare(
     """Train every recipe with every seed and compare: mean, standard deviation, paired difference to the first."""
     import json
 
-    from rich.console import Console
-
-    from proco.cli.progress import progress_for
+    from proco.cli.progress import file_progress, progress_for
+    from proco.cli.tables import make_console
     from proco.config import read_assignments
-    from proco.errors import ConfigError
+    from proco.errors import ConfigError, ProCoError
     from proco.training.recipes import load_recipe
     from proco.training.run_folder import RunFolder
     from proco.training.trainer import fit_or_reuse
@@ -38,17 +39,38 @@ def compare(
     recipes = [word for word in words if "=" not in word and not word.isdecimal()]
     if not recipes or len(set(recipes)) < len(recipes) or len(set(all_seeds)) < len(all_seeds):
         raise ConfigError("give at least one recipe, and every recipe and seed once.")
+    labels = [recipe_label(recipe) for recipe in recipes]
+    if len(set(labels)) < len(labels):
+        raise ConfigError(f"the recipes need different names for their folders; got {' and '.join(labels)}.")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError("proco compare trains in one process; under torchrun, train the runs one by one.")
     overrides = read_assignments(word for word in words if "=" in word)
+    if "seed" in overrides:
+        raise ConfigError("give the seeds with --seeds, not as a setting.")
     configs = {
         (recipe, seed): load_recipe(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds
     }
-    console = Console(highlight=False)
+    console = make_console()
+    out.mkdir(parents=True, exist_ok=True)
     summaries: dict[str, list[dict[str, Any]]] = {recipe: [] for recipe in recipes}
+    failures: list[str] = []
     for number, ((recipe, seed), config) in enumerate(configs.items()):
         folder = RunFolder(run_folder(out, recipe, seed))
         console.print(f"run {number + 1} of {len(configs)}: {recipe}, seed {seed}, in {folder.path}")
-        with progress_for(console) as listener:
-            summaries[recipe].append(fit_or_reuse(config, folder, listener))
+        try:
+            with file_progress(console) as progress, progress_for(console) as listener:
+                summaries[recipe].append(fit_or_reuse(config, folder, listener, progress=progress))
+        except ProCoError as error:
+            failures.append(f"{recipe}, seed {seed}: {error}")
+        except KeyboardInterrupt:
+            typer.echo("proco: stopped. The same command goes on where it was.", err=True)
+            raise typer.Exit(130) from None
+    if failures:
+        # A mean over other seeds than its neighbour's would be no comparison.
+        raise ProCoError(f"{len(failures)} of {len(configs)} runs failed: {' '.join(failures)}")
+    splits = {run["split"] for runs in summaries.values() for run in runs}
+    if len(splits) > 1:
+        raise ConfigError("the recipes were evaluated on different splits, validation and test; nothing to compare.")
     _show(console, summaries, all_seeds)
     result = {"seeds": all_seeds, "top1": {recipe: [s["top1"] for s in runs] for recipe, runs in summaries.items()}}
     (out / "comparison.json").write_text(json.dumps(result, indent=2) + "\n")
@@ -59,7 +81,7 @@ def compare(
 
 def run_folder(out: Path, recipe: str, seed: int) -> Path:
     """Return where the run of a recipe, a name or a path, with a seed belongs."""
-    return out / Path(recipe).with_suffix("") / f"seed{seed}"
+    return out / recipe_label(recipe) / f"seed{seed}"
 
 
 def _show(console: "Console", summaries: dict[str, list[dict[str, Any]]], seeds: list[int]) -> None:
@@ -68,7 +90,7 @@ def _show(console: "Console", summaries: dict[str, list[dict[str, Any]]], seeds:
 
     first = next(iter(summaries))
     split = summaries[first][0]["split"]
-    folders = {f"{Path(recipe).parent}/" for recipe in summaries}
+    folders = {f"{Path(recipe_label(recipe)).parent}/" for recipe in summaries}
     shared = folders.pop() if len(folders) == 1 else ""
     spread = ", mean ± standard deviation" if len(seeds) > 1 else ""
     table = Table(
@@ -86,10 +108,10 @@ def _show(console: "Console", summaries: dict[str, list[dict[str, Any]]], seeds:
         if len(summaries) > 1:
             differences = [run["top1"] - base["top1"] for run, base in zip(runs, summaries[first], strict=True)]
             cells.append("" if recipe == first else _spread(differences, signed=True))
-        table.add_row(recipe.removeprefix(shared), *cells)
+        table.add_row(recipe_label(recipe).removeprefix(shared), *cells)
     console.print(table)
     if len(summaries) > 1:
-        console.print(f"difference: of all to {first.removeprefix(shared)}, seed by seed")
+        console.print(f"difference: of all to {recipe_label(first).removeprefix(shared)}, seed by seed")
 
 
 def _spread(values: list[float | None], *, signed: bool = False) -> str:

@@ -23,15 +23,14 @@ def describe(
     path: Annotated[Path, typer.Argument(help="A folder of class folders, a CSV or TSV manifest, or an npz.")],
 ) -> None:
     """Count the images of each class: imbalance, shot groups and a bar chart."""
-    from rich.console import Console
-
     from proco.cli.progress import file_progress
+    from proco.cli.tables import make_console
     from proco.data.describe import describe as describe_dataset
     from proco.data.prepare import DataConfig, prepare
     from proco.data.source import source_of
     from proco.evaluation.shot_groups import shot_groups
 
-    console = Console(highlight=False)
+    console = make_console()
     with file_progress(console) as progress:
         dataset = prepare(DataConfig(source=source_of(path)), progress)
     facts = describe_dataset(dataset)

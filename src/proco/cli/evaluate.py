@@ -10,22 +10,25 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
     split: Annotated[str | None, typer.Option(help="train, val or test; by default the one of the summary.")] = None,
     data: Annotated[Path | None, typer.Option(help="Evaluate on other data with the same classes.")] = None,
-    worst: Annotated[int, typer.Option(help="How many of the least accurate classes to list.")] = 10,
+    worst: Annotated[int, typer.Option(min=0, help="How many of the least accurate classes to list.")] = 10,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1; by default a GPU where there is one.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON and nothing else.")] = False,
 ) -> None:
     """Evaluate the network of a run: accuracy by shot group, calibration, and the classes it does worst on."""
     import json
     from dataclasses import asdict
 
-    from rich.console import Console
-
-    from proco.cli.tables import percent, show_accuracies
+    from proco.cli.progress import file_progress
+    from proco.cli.tables import make_console, percent, show_accuracies
     from proco.data.source import source_of
     from proco.errors import ConfigError
     from proco.training.run_folder import RunFolder
     from proco.training.trainer import load_run
 
-    trainer = load_run(RunFolder(run), data=None if data is None else source_of(data))
+    console = make_console()
+    with file_progress(console) as progress:
+        source = None if data is None else source_of(data)
+        trainer = load_run(RunFolder(run), data=source, device=device, progress=None if as_json else progress)
     split = split or trainer.test_split
     if split not in trainer.dataset.splits:
         raise ConfigError(f"the data has no split {split!r}; it has {', '.join(trainer.dataset.splits)}.")
@@ -33,7 +36,8 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(asdict(metrics) | {"split": split}, indent=2))
         return
-    console = Console()
+    for note in trainer.dataset.notes:
+        console.print(f"note: {note}")
     show_accuracies(console, f"accuracy on {split}, %", [(str(run), asdict(metrics))])
     console.print(
         f"balanced accuracy {percent(metrics.balanced_accuracy)} %, expected calibration error {metrics.ece:.3f}"
@@ -41,6 +45,4 @@ def evaluate(
     known = [(accuracy, i) for i, accuracy in enumerate(metrics.per_class_accuracy) if accuracy is not None]
     console.print(f"least accurate classes (accuracy, training images), of {len(known)}:")
     for accuracy, i in sorted(known)[:worst]:
-        console.print(
-            f"  {accuracy:5.1f} %  {int(trainer.class_counts[i]):6}  {trainer.dataset.class_names[i]}", highlight=False
-        )
+        console.print(f"  {accuracy:5.1f} %  {int(trainer.class_counts[i]):6}  {trainer.dataset.class_names[i]}")

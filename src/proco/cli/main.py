@@ -51,6 +51,6 @@ def main() -> None:
     except ProCoError as error:
         typer.echo(f"proco: {error}", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        typer.echo("proco: stopped. A run that had begun goes on with proco train --resume FOLDER.", err=True)
-        sys.exit(130)
+    except OSError as error:  # a full disk, a folder that may not be written to
+        typer.echo(f"proco: {error}", err=True)
+        sys.exit(1)

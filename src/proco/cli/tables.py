@@ -1,4 +1,4 @@
-"""Tables of results for the terminal."""
+"""What is printed on the terminal: names of the user's as they are, and tables of results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 GROUPS = ("many", "medium", "few")
+
+
+def make_console() -> Console:
+    """Return a console that takes no word for an instruction: a class may be called `[red]`."""
+    return Console(markup=False, highlight=False)
 
 
 def percent(value: float | None) -> str:

@@ -1,11 +1,10 @@
 """`proco train`: a recipe, or a folder of images, to a trained network and an honest figure."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-_OWN_DATA_RECIPE = "own_data"
 
 
 def train(
@@ -20,46 +19,50 @@ def train(
         Path | None, typer.Option(help="Run folder; by default a new one under runs/, named by the recipe.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1; the same as engine.device.")] = None,
 ) -> None:
     """Train a network: proco train RECIPE, proco train --data PATH, or proco train --resume FOLDER.
 
     Settings are written name=value, such as epochs=20, method=logit_adjustment or optim.lr=0.1. `proco recipes` lists
     the recipes; every setting of a run is in its config.yaml. Under torchrun the work is shared by all ranks.
     """
-    from rich.console import Console
-
     from proco.cli.progress import file_progress, progress_for
-    from proco.cli.tables import show_accuracies
+    from proco.cli.tables import make_console, show_accuracies
     from proco.config import as_settings, read_assignments
     from proco.distributed import broadcast_text, is_main_process, process_group
     from proco.errors import ConfigError
     from proco.training.journal import Silent
-    from proco.training.recipes import load_recipe
+    from proco.training.recipes import FOLDER, load_recipe
     from proco.training.run_folder import RunError, RunFolder
     from proco.training.trainer import Trainer
 
     recipe, assignments = split_words(words or [])
-    if resume is not None and (recipe or assignments or data or out):
-        raise ConfigError("--resume takes the settings of the run in the folder; give nothing else with it.")
-    if resume is None and recipe is None and data is None:
-        raise ConfigError("what should be trained? Name a recipe (proco recipes lists them) or give --data PATH.")
+    if resume is not None:
+        if recipe or assignments or data or out:
+            raise ConfigError("--resume takes the settings of the run in the folder; give nothing else but --device.")
+        folder = RunFolder(resume)
+        config = folder.config()
+        if folder.is_finished:
+            raise RunError(f"the run in {resume} is finished; its result is in {folder.summary_file.name}.")
+        name = ""
+    else:
+        if recipe is None and data is None:
+            raise ConfigError("what should be trained? Name a recipe (proco recipes lists them) or give --data PATH.")
+        layers = [read_assignments(assignments)]
+        if data is not None:
+            from proco.data.source import source_of
 
-    with process_group():
-        if resume is not None:
-            folder = RunFolder(resume)
-            config = folder.config()
-            if folder.is_finished:
-                raise RunError(f"the run in {resume} is finished; its result is in {folder.summary_file.name}.")
-        else:
-            layers = [read_assignments(assignments)]
-            if data is not None:
-                from proco.data.source import source_of
+            layers.insert(0, {"data": {"source": as_settings(source_of(data.resolve()))}})
+        config = load_recipe(recipe or str(FOLDER / "_own_data.yaml"), *layers)
+        name = recipe_label(recipe) if recipe else (data or Path()).resolve().stem
+    if device is not None:
+        config = replace(config, engine=replace(config.engine, device=device))
 
-                layers.insert(0, {"data": {"source": as_settings(source_of(data))}})
-            config = load_recipe(recipe or _OWN_DATA_RECIPE, *layers)
-            name = Path(recipe).with_suffix("").as_posix() if recipe else (data or Path()).resolve().stem
+    with process_group("cpu" if config.engine.device == "cpu" else None):
+        if resume is None:
             folder = RunFolder(out or Path(broadcast_text(str(unused_folder(Path("runs") / name, config.seed)))))
-        console = Console()
+            folder.require_unused()  # before all images are checked
+        console = make_console()
         with file_progress(console) as progress:
             trainer = Trainer(config, progress=progress if is_main_process() else None)
         if not is_main_process():
@@ -71,19 +74,31 @@ def train(
             f"batches of {trainer.batch_size}, on {trainer.device}. Run folder: {folder.path}"
         )
         for note in dataset.notes:
-            console.print(f"note: {note}", highlight=False)
-        with progress_for(console) as listener:
-            summary = trainer.fit(folder, listener, resume=resume is not None)
+            console.print(f"note: {note}")
+        try:
+            with progress_for(console) as listener:
+                summary = trainer.fit(folder, listener, resume=resume is not None)
+        except KeyboardInterrupt:
+            typer.echo(f"proco: stopped. Continue with: proco train --resume {folder.path}", err=True)
+            raise typer.Exit(130) from None
         for note in summary["notes"][len(dataset.notes) :]:
-            console.print(f"warning: {note}", highlight=False)
+            console.print(f"warning: {note}")
         show_accuracies(console, f"accuracy on {summary['split']}, last epoch, %", [(str(folder.path), summary)])
 
 
 def split_words(words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the recipe, the first word where it has no '=', and the assignments."""
-    if words and "=" not in words[0]:
-        return words[0], words[1:]
-    return None, words
+    """Return the recipe, the one word without '=', and the assignments."""
+    from proco.errors import ConfigError
+
+    recipes = [word for word in words if "=" not in word]
+    if len(recipes) > 1:
+        raise ConfigError(f"one recipe is trained at a time; got {' and '.join(recipes)}. See proco compare.")
+    return (recipes[0] if recipes else None), [word for word in words if "=" in word]
+
+
+def recipe_label(recipe: str) -> str:
+    """Return the name of a recipe for a folder: that of one that ships with the package, or a file's own."""
+    return Path(recipe).stem if Path(recipe).is_file() else recipe
 
 
 def unused_folder(parent: Path, seed: int) -> Path:

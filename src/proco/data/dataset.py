@@ -1,5 +1,6 @@
 """A data set: named splits of images and labels, with notes on everything that was done to it."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -74,6 +75,14 @@ class Dataset:
     def class_counts(self) -> Tensor:
         """Training images of each class, int64 (K,), all at least 1."""
         return class_counts_from_labels(self.splits["train"].labels, self.num_classes)
+
+    @property
+    def hash(self) -> str:
+        """The SHA-256 of class names and labels of all splits, by which changed data is noticed."""
+        content = hashlib.sha256("\0".join(self.class_names).encode())
+        for name in sorted(self.splits):
+            content.update(name.encode() + self.splits[name].labels.numpy().astype("<i8").tobytes())
+        return content.hexdigest()
 
     def _require_labels_in_range(self) -> None:
         for name, split in self.splits.items():

@@ -8,6 +8,7 @@ from proco.data.dataset import Dataset, hold_out, keep_subset
 from proco.data.decode import Progress
 from proco.data.long_tail import exponential_counts, keep_counts, pareto_counts, step_counts
 from proco.data.source import Source
+from proco.errors import ConfigError
 
 _PROFILES = {"exponential": exponential_counts, "step": step_counts, "pareto": pareto_counts}
 _DEFAULT_VALIDATION = 0.1
@@ -35,6 +36,17 @@ class DataConfig:
     """Of each channel, in [0, 1], subtracted; by default that of the training images, or ImageNet's for files."""
     std: tuple[float, ...] | None = None
     """Of each channel, divided by."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers no data can have."""
+        if self.size is not None and self.size < 1:
+            raise ConfigError(f"data.size must be at least 1; got {self.size}.")
+        if not 0 < self.centre <= 1:
+            raise ConfigError(f"data.centre is a share of the image, above 0 and up to 1; got {self.centre:g}.")
+        if self.validation is not None and not 0 <= self.validation < 1:
+            raise ConfigError(f"data.validation is a share of each class, from 0 to below 1; got {self.validation:g}.")
+        if self.std is not None and not min(self.std, default=1) > 0:
+            raise ConfigError(f"data.std must be positive; got {list(self.std)}.")
 
 
 def prepare(config: DataConfig, progress: Progress | None = None) -> Dataset:

@@ -6,11 +6,11 @@ from torch import Tensor
 from proco.losses.batch import checked_labels
 
 
-def confusion_matrix(predictions: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+def confusion_matrix(predictions: Tensor, labels: Tensor, num_classes: int, *, onto: Tensor | None = None) -> Tensor:
     """Count how often each class (row) was taken for each class (column), (K, K) int64.
 
-    predictions and labels: (N,) whole numbers in [0, K). The matrices of batches and of ranks add up. The device is not
-    waited for.
+    predictions and labels: (N,) whole numbers in [0, K). The matrices of batches and of ranks add up; onto is one to
+    count on in, in place, so that many classes need only one matrix. The device is not waited for.
 
     >>> confusion_matrix(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), 2)
     tensor([[1, 1],
@@ -18,8 +18,9 @@ def confusion_matrix(predictions: Tensor, labels: Tensor, num_classes: int) -> T
     """
     labels = checked_labels(labels, len(predictions), num_classes)
     predictions = checked_labels(predictions, len(labels), num_classes)
-    confusion = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=labels.device)
-    return confusion.index_put_((labels.long(), predictions.long()), torch.ones_like(labels).long(), accumulate=True)
+    if onto is None:
+        onto = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=labels.device)
+    return onto.index_put_((labels.long(), predictions.long()), torch.ones_like(labels).long(), accumulate=True)
 
 
 def per_class_accuracy(confusion: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ class Evaluation:
     def update(self, logits: Tensor, labels: Tensor) -> None:
         """Take in a batch: logits (N, K), labels (N,) in [0, K). The device is not waited for."""
         require_matrix(logits, self.num_classes, "logits")
-        self.confusion += confusion_matrix(logits.argmax(dim=1), labels, self.num_classes)
+        confusion_matrix(logits.argmax(dim=1), labels, self.num_classes, onto=self.confusion)
         dtype = torch.promote_types(logits.dtype, torch.float32)
         self.calibration.update(logits.to(dtype).softmax(dim=1), labels)
 

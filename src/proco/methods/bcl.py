@@ -37,6 +37,7 @@ class Bcl(Method):
     """Contrast within the batch and with a centre of every class, each class weighing the same."""
 
     needs_projector = True
+    least_views = 2
 
     views: tuple[View, ...] = (Auto(), Sim(), Sim())
     """The first is the classifier's, the others are the projector's."""
@@ -55,4 +56,4 @@ class Bcl(Method):
             "logit_adjustment": WeightedTerm(1.0, Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))),
             "bcl": WeightedTerm(self.weight, pairs),
         }
-        return (Stage(epochs=epochs, views=self.views, terms=terms),)
+        return (Stage(epochs=epochs, views=self.views, sampler=self.sampler, terms=terms),)

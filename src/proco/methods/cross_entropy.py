@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from proco.errors import ConfigError
 from proco.losses.class_counts import log_prior
 from proco.methods.method import Classification, Method, Stage, Task, WeightedTerm
 from proco.models.network import Outputs
@@ -18,10 +19,20 @@ class CrossEntropy(Method):
     """Subtract this many log priors from the logits when predicting; 1 is post-hoc logit adjustment."""
     label_smoothing: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Refuse what is no share."""
+        super().__post_init__()
+        if not 0 <= self.label_smoothing < 1:
+            raise ConfigError(f"method.label_smoothing is a share, from 0 to below 1; got {self.label_smoothing:g}.")
+
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the one stage."""
         term = Classification(nn.CrossEntropyLoss(label_smoothing=self.label_smoothing))
-        return (Stage(epochs=epochs, views=self.views, terms={"cross_entropy": WeightedTerm(1.0, term)}),)
+        return (
+            Stage(
+                epochs=epochs, views=self.views, sampler=self.sampler, terms={"cross_entropy": WeightedTerm(1.0, term)}
+            ),
+        )
 
     def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
         """Return the logits, less the prior where asked for."""

@@ -16,4 +16,11 @@ class LogitAdjustment(Method):
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the one stage."""
         term = Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))
-        return (Stage(epochs=epochs, views=self.views, terms={"logit_adjustment": WeightedTerm(1.0, term)}),)
+        return (
+            Stage(
+                epochs=epochs,
+                views=self.views,
+                sampler=self.sampler,
+                terms={"logit_adjustment": WeightedTerm(1.0, term)},
+            ),
+        )

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from proco.augment import View
 from proco.augment.auto import Auto
 from proco.config import Choice
+from proco.data.samplers import SAMPLERS
+from proco.errors import ConfigError
 from proco.models.network import Network, Outputs
 from proco.optim import OptimConfig
 from proco.registry import Registry
@@ -65,9 +67,21 @@ class Method(Choice, ABC):
 
     registry = Registry[type["Method"]]("method")
     needs_projector: ClassVar[bool] = False
+    least_views: ClassVar[int] = 1
 
     views: tuple[View, ...] = (Auto(),)
-    """Views of each image, in the order the terms expect them."""
+    """Views of each image, in the order the terms expect them. More than a method uses still pass its batch norms."""
+    sampler: str = "instance"
+    """How often images are drawn: instance, class_balanced, class_aware, square_root, reverse, effective_number."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no stage can be built of."""
+        name = self.registry.name_of(type(self))
+        if len(self.views) < self.least_views:
+            raise ConfigError(f"the method {name} needs {self.least_views} views or more; got {len(self.views)}.")
+        if not getattr(self, "temperature", 1.0) > 0:
+            raise ConfigError(f"method.temperature must be positive; got {self.temperature:g}.")  # type: ignore[attr-defined]
+        _ = SAMPLERS[self.sampler]
 
     @abstractmethod
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:

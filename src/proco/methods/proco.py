@@ -39,6 +39,7 @@ class ProCo(Method):
     """Contrast against infinitely many samples of every class, drawn from its von Mises-Fisher distribution."""
 
     needs_projector = True
+    least_views = 2
 
     views: tuple[View, ...] = (Auto(), Sim(), Sim())
     """The first is the classifier's, the others are the projector's."""
@@ -60,4 +61,4 @@ class ProCo(Method):
             "logit_adjustment": WeightedTerm(1.0, classification),
             "proco": WeightedTerm(self.weight, ClassDistributions(criterion)),
         }
-        return (Stage(epochs=epochs, views=self.views, terms=terms),)
+        return (Stage(epochs=epochs, views=self.views, sampler=self.sampler, terms=terms),)

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from proco.errors import ConfigError
 from proco.models.backbones import build_backbone
 from proco.models.heads import CosineClassifier, Projector
 from proco.models.normalise import Normalise
@@ -42,6 +43,13 @@ class NetworkConfig:
     """Width of the projector's hidden layer."""
     dim: int = 128
     """Length of the embeddings."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes no projector can have."""
+        if self.hidden < 1 or self.dim < 2:
+            raise ConfigError(
+                f"network.hidden must be at least 1 and network.dim at least 2; got {self.hidden} and {self.dim}."
+            )
 
 
 class Network(nn.Module):

@@ -58,13 +58,12 @@ class Journal:
             self.events.close()
 
     def record(self, record: dict[str, Any]) -> None:
-        """Take in the measurements of an epoch."""
+        """Write down the measurements of an epoch."""
         if self.events is not None:
             self.folder.record(record)
             for tag, value in _flat(record).items():
                 if tag != "epoch" and value is not None:
                     self.events.add_scalar(tag, value, record["epoch"])
-        self.listener.on_epoch(record)
 
 
 def _flat(record: dict[str, Any]) -> dict[str, float | None]:

@@ -147,7 +147,7 @@ class Step:
                 self._run(self.batch)
         torch.cuda.current_stream().wait_stream(side_stream)
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # the loader works in a thread of its own
             self.values = self._run(self.batch)
         with torch.no_grad():
             for tensor, old in zip(state, before, strict=True):

@@ -80,7 +80,8 @@ class EpochLoader:
         local = self.batch_size // world_size()
         slots = torch.arange(steps * self.batch_size).view(steps, world_size(), local)[:, rank()]
         blocks = torch.split(slots, self.steps_per_block)
-        with ThreadPoolExecutor(1) as ahead:  # files are decoded for the next block while this one is trained on
+        # Files are decoded for the next block while this one is trained on.
+        with ThreadPoolExecutor(1) as ahead:
             pending = ahead.submit(self._cut, drawn, blocks[0].flatten())
             for number, block in enumerate(blocks):
                 cuts = pending.result()

@@ -37,6 +37,7 @@ def _commit() -> str:
         return done.stdout.strip()
 
     try:
+        git("ls-files", "--error-unmatch", "__init__.py")  # an installed copy may lie in another project's checkout
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", str(source)) else "")
     except (OSError, subprocess.CalledProcessError):
         return ""

@@ -1,11 +1,11 @@
 """Recipes by name: YAML files of settings, those that ship with the package and those of the user."""
 
+from difflib import get_close_matches
 from pathlib import Path
 
 import proco
 from proco.config import Settings, merge, read_recipe
 from proco.errors import ConfigError
-from proco.registry import suggest
 from proco.training.settings import TrainConfig
 
 FOLDER = Path(proco.__file__).parent / "recipes"
@@ -25,8 +25,9 @@ def find_recipe(name: str) -> Path:
     if Path(name).is_file():
         return Path(name)
     if name not in recipe_names():
-        near = suggest(name, dict.fromkeys(recipe_names()))
-        raise ConfigError(f"there is no recipe {name!r}; {near} A file of your own is given by its path.")
+        near = get_close_matches(name, recipe_names(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "proco recipes lists them."
+        raise ConfigError(f"there is no recipe {name!r}; {hint} A file of your own is given by its path.")
     return FOLDER / f"{name}.yaml"
 
 

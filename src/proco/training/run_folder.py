@@ -43,13 +43,19 @@ class RunFolder:
         """Whether there is a run in it."""
         return self.config_file.exists()
 
-    def begin(self, config: TrainConfig) -> None:
-        """Make the folder and save the settings; refuse one that holds something already."""
+    def require_unused(self) -> None:
+        """Refuse a folder that holds something already, or is none."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path} is a file, and is left as it is. Choose a folder with --out.")
         if self.path.exists() and any(self.path.iterdir()):
             raise RunError(
                 f"{self.path} is not empty and is left as it is. Continue the run in it with --resume, or choose "
                 "another folder with --out."
             )
+
+    def begin(self, config: TrainConfig) -> None:
+        """Make the folder and save the settings; refuse one that holds something already."""
+        self.require_unused()
         (self.path / "checkpoints").mkdir(parents=True, exist_ok=True)
         import yaml
 
@@ -110,7 +116,10 @@ class RunFolder:
 
         if not self.weights_file.exists():
             raise RunError(f"{self.path} has no weights yet; finish the run with proco train --resume {self.path}.")
-        return load_file(self.weights_file)
+        try:
+            return load_file(self.weights_file)
+        except Exception as error:  # safetensors raises a kind of its own
+            raise RunError(f"{self.weights_file} cannot be read: {error}.") from error
 
     def save_summary(self, summary: Mapping[str, Any]) -> None:
         """Write the summary, the last thing a run does."""
@@ -120,7 +129,10 @@ class RunFolder:
         """Read the summary."""
         if not self.is_finished:
             raise RunError(f"{self.path} has no summary yet; finish the run with proco train --resume {self.path}.")
-        content: dict[str, Any] = json.loads(self.summary_file.read_text())
+        try:
+            content: dict[str, Any] = json.loads(self.summary_file.read_text())
+        except ValueError as error:
+            raise RunError(f"{self.summary_file} cannot be read: {error}.") from error
         return content
 
 

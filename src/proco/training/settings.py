@@ -20,8 +20,6 @@ class EngineConfig:
     precision: Literal["auto", "bfloat16", "tf32", "float32", "float64"] = "auto"
     """Of the network's products; `auto` is bfloat16 on a GPU and float32 elsewhere. Losses are float32 at least.
     float64 is for comparing machines or numbers of ranks: rounding errors then do not grow into differences."""
-    channels_last: bool = True
-    """Keep the channels of a pixel side by side, as tensor cores like it. On a GPU only."""
     compile: bool = False
     """Compile the step with torch.compile: half a minute once, a quarter off each step on a GPU."""
     graph: bool = True
@@ -34,6 +32,11 @@ class EngineConfig:
     """Epochs between evaluations; the last epoch is always evaluated."""
     checkpoint_seconds: float = 30.0
     """Least time between checkpoints; 0 writes one after every epoch."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be counted."""
+        if self.evaluate_every < 1:
+            raise ConfigError(f"engine.evaluate_every must be at least 1; got {self.evaluate_every}.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from proco.config import as_settings
 from proco.data.dataset import Dataset, name_some
 from proco.data.decode import Progress, set_decode_threads
 from proco.data.prepare import prepare
 from proco.data.source import Source
-from proco.distributed import all_reduce_sum, is_main_process, world_size
+from proco.distributed import all_reduce_sum, is_main_process, rank, world_size
 from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
 from proco.methods.method import Task
@@ -47,6 +48,8 @@ class Course:
     """Without set-up and evaluation."""
     images: int = 0
     """Trained on, each epoch's counted again."""
+    data: str = ""
+    """The hash of the labels, by which changed data is noticed."""
 
 
 class Trainer:
@@ -74,6 +77,7 @@ class Trainer:
         self.class_counts = self.dataset.class_counts
         train = self.dataset.splits["train"]
         self.batch_size = _fitting_batch(len(train)) if config.batch_size == "auto" else config.batch_size
+        self.batch_size = min(self.batch_size, len(train) // world_size() * world_size())
         self.lr_scale = self.batch_size / 256 if config.batch_size == "auto" else 1.0
         self.size = image_size(config.data, train.images)
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
@@ -98,8 +102,7 @@ class Trainer:
         if config.engine.precision == "float64":
             self.network.double()
             self.terms.double()
-        if config.engine.channels_last and self.device.type == "cuda":
-            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = None if config.ema is None else MovingAverage(self.network, config.ema)
 
     @property
@@ -144,7 +147,9 @@ class Trainer:
         checkpoint = folder.load_checkpoint(self.device) if resume else None
         if is_main_process() and not (resume and folder.is_begun):
             folder.begin(replace(self.config, made_with=made_with(self.device)))
-        course = Course() if checkpoint is None else self._restore(checkpoint)
+        course = Course(data=self.dataset.hash) if checkpoint is None else self._restore(checkpoint)
+        if course.data != self.dataset.hash:
+            raise RunError(f"the data of the run in {folder.path} has changed since it began; train anew.")
         listener = listener or Silent()
         listener.on_start(course.epoch, self.epochs)
         with _determinism(self.config.engine), Journal(folder, listener, course.epoch) as journal:
@@ -168,7 +173,7 @@ class Trainer:
         optim = stage.optim or config.optim
         optimizer = build_optimizer(learner.parameters(), optim)
         if momenta is not None:
-            optimizer.load_state_dict(momenta)
+            _load_momenta(optimizer, momenta)
         on_one_gpu = self.device.type == "cuda" and world_size() == 1
         step = Step(learner, optimizer, self.average, compile=engine.compile, graph=engine.graph and on_one_gpu)
         loader = EpochLoader(
@@ -196,14 +201,17 @@ class Trainer:
             course.epoch, course.stage, course.seconds = epoch + 1, number, course.seconds + now - started
             started = now
             record["seconds"] = course.seconds
+            # The record first: one without a checkpoint is made again, a checkpoint without its record would lack it.
+            journal.record(record)
             if is_main_process() and (is_last or now - saved >= engine.checkpoint_seconds):
+                _require_finite_weights(self.network, epoch)
                 journal.folder.save_checkpoint(asdict(course) | self._state(optimizer))
                 saved = now
-            journal.record(record)
+            journal.listener.on_epoch(record)
 
     def _train_epoch(self, learner: Learner, step: Step, loader: EpochLoader, epoch: int, journal: Journal) -> Tensor:
         """Return the values of the terms and the accuracy of every step, (steps, T + 1), on the CPU."""
-        torch.manual_seed(seed_for(self.config.seed, epoch, "network"))  # dropout and its like
+        torch.manual_seed(seed_for(self.config.seed, epoch, "network", rank()))  # dropout, of each rank its own
         learner.start_epoch()
         history = []
         for number, batch in enumerate(loader.batches(epoch)):
@@ -253,6 +261,7 @@ class Trainer:
             "best_top1": best_top1,
             "best_split": split,
             "image_size": self.size,
+            "data_hash": self.dataset.hash,
             "class_names": self.dataset.class_names,
             "class_counts": self.class_counts.tolist(),
             "notes": [*self.dataset.notes, *self._warnings()],
@@ -269,10 +278,12 @@ def _fitting_batch(num_images: int) -> int:
 
 def find_device(name: str) -> torch.device:
     """Return the device of that name; "auto" is the GPU of this rank, or the CPU."""
-    if name == "auto":
-        return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
     try:
-        device = torch.device(name)
+        device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+        if device.type == "cuda":
+            # With its number, and as the current one: streams and graphs are made there, in other threads too.
+            device = torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device
+            torch.cuda.set_device(device)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"engine.device: {name!r} is not usable here ({str(error).splitlines()[0]}).") from error
@@ -321,6 +332,20 @@ def _scalars(metrics: Metrics) -> dict[str, float | None]:
     return {name: value for name, value in asdict(metrics).items() if name != "per_class_accuracy"}
 
 
+def _load_momenta(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """Take over momenta from a checkpoint, but not its settings: those of the run hold."""
+    try:
+        optimizer.load_state_dict({"state": state["state"], "param_groups": optimizer.state_dict()["param_groups"]})
+    except (ValueError, KeyError) as error:
+        raise RunError(f"the checkpoint does not fit the settings of the run: {error}") from error
+
+
+def _require_finite_weights(network: nn.Module, epoch: int) -> None:
+    wrong = [name for name, value in network.state_dict().items() if not value.isfinite().all()]
+    if wrong:
+        raise RunError(f"the weights {wrong[0]} became infinite in epoch {epoch}; a smaller optim.lr usually helps.")
+
+
 def _require_finite(values: Tensor, names: tuple[str, ...], epoch: int, folder: RunFolder) -> None:
     wrong = (~values.isfinite()).nonzero()
     if len(wrong):
@@ -333,29 +358,54 @@ def _require_finite(values: Tensor, names: tuple[str, ...], epoch: int, folder: 
         )
 
 
-def load_run(folder: RunFolder, *, data: Source | None = None) -> Trainer:
-    """Return the trainer of a finished run with its weights, for evaluation; data: other data with the same classes."""
-    config = replace(folder.config(), ema=None)  # the weights kept are the average's
+def load_run(
+    folder: RunFolder, *, data: Source | None = None, device: str = "auto", progress: Progress | None = None
+) -> Trainer:
+    """Return the trainer of a finished run with its weights, for evaluation.
+
+    data: other data with the same classes. Where it has one split, all of it is the test.
+    """
+    config = folder.config()
     weights = folder.load_weights()
     trained_on = folder.summary()
-    if data is not None:
-        config = replace(config, data=replace(config.data, source=data, profile=None))
-    trainer = Trainer(config)
+    config = replace(
+        config,
+        ema=None,  # the weights kept are the average's
+        network=replace(config.network, pretrained=False),
+        engine=replace(config.engine, device=device),
+    )
+    dataset = prepare(config.data, progress) if data is None else data.read(progress)
+    if data is None and dataset.hash != trained_on["data_hash"]:
+        raise RunError(
+            f"the data of the run in {folder.path} has changed since, so that held-out images may be others now. Name "
+            "what to evaluate on with --data."
+        )
+    if set(dataset.splits) == {"train"}:
+        dataset = replace(dataset, splits={**dataset.splits, "test": dataset.splits["train"]})
+    trainer = Trainer(config, dataset)
     if list(trainer.dataset.class_names) != trained_on["class_names"]:
         known, found = name_some(trained_on["class_names"]), name_some(trainer.dataset.class_names)
         raise RunError(f"the run knows the classes {known}; the data has {found}.")
     trainer.class_counts = torch.tensor(trained_on["class_counts"])
     trainer.size = tuple(trained_on["image_size"])
-    trainer.network.load_state_dict(weights)
+    try:
+        trainer.network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise RunError(f"the weights in {folder.path} do not fit its settings: {error}") from error
     return trainer
 
 
-def fit_or_reuse(config: TrainConfig, folder: RunFolder, listener: Listener) -> dict[str, Any]:
+def fit_or_reuse(
+    config: TrainConfig, folder: RunFolder, listener: Listener, *, progress: Progress | None = None
+) -> dict[str, Any]:
     """Train into the folder, going on with what is there; return the summary at once where the run is finished."""
     if folder.is_begun:
         before = replace(folder.config(), made_with={})
         if before != config:
-            raise RunError(f"{folder.path} holds a run with other settings; choose another folder with --out.")
+            names = ", ".join(name for name, value in as_settings(before).items() if as_settings(config)[name] != value)
+            raise RunError(
+                f"{folder.path} holds a run with other settings ({names}); choose another folder with --out."
+            )
         if folder.is_finished:
             return folder.summary()
-    return Trainer(config).fit(folder, listener, resume=folder.is_begun)
+    return Trainer(config, progress=progress).fit(folder, listener, resume=folder.is_begun)

@@ -18,7 +18,6 @@ from proco.methods.proco import ProCo
 from proco.optim import build_optimizer, learning_rate
 from proco.training import loader as loader_module
 from proco.training.learner import Learner, Step
-from proco.training.loader import EpochLoader
 from proco.training.recipes import FOLDER, find_recipe, load_recipe, recipe_names
 from proco.training.settings import EngineConfig
 from proco.training.trainer import Trainer
@@ -79,16 +78,8 @@ def test_recipe_takes_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     stage = trainer.stages[0]
     learner = Learner(trainer.network, stage, None).train()
     step = Step(learner, build_optimizer(learner.parameters(), stage.optim or config.optim), None)
-    loader = EpochLoader(
-        trainer.dataset.splits["train"],
-        stage.views,
-        batch_size=small.batch_size,
-        size=trainer.size,
-        seed=0,
-        device=trainer.device,
-    )
     before = trainer.network.classifier.weight.detach().clone()
-    values = step(next(loader.batches(0)))
+    values = step(next(trainer.loaders[0].batches(0)))
     assert values.isfinite().all()
     assert not torch.equal(trainer.network.classifier.weight, before)
 

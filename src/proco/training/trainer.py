@@ -78,6 +78,8 @@ class Trainer:
         train = self.dataset.splits["train"]
         self.batch_size = _fitting_batch(len(train)) if config.batch_size == "auto" else config.batch_size
         self.batch_size = min(self.batch_size, len(train) // world_size() * world_size())
+        if config.batch_size == "auto":
+            self.batch_size -= self.batch_size % world_size()
         self.lr_scale = self.batch_size / 256 if config.batch_size == "auto" else 1.0
         self.size = image_size(config.data, train.images)
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
@@ -92,6 +94,19 @@ class Trainer:
                 self.class_counts, self.network.backbone.num_features, config.network.hidden, config.network.dim
             )
             self.stages = config.method.stages(task, config.epochs)
+        # Here and not in the stage: what does not fit is said before a folder is begun.
+        self.loaders = [
+            EpochLoader(
+                train,
+                stage.views,
+                batch_size=self.batch_size,
+                size=self.size,
+                seed=config.seed,
+                device=self.device,
+                sampler=stage.sampler,
+            )
+            for stage in self.stages
+        ]
         self.terms = nn.ModuleList(
             nn.ModuleDict({name: weighted.term for name, weighted in stage.terms.items()}) for stage in self.stages
         )
@@ -176,15 +191,7 @@ class Trainer:
             _load_momenta(optimizer, momenta)
         on_one_gpu = self.device.type == "cuda" and world_size() == 1
         step = Step(learner, optimizer, self.average, compile=engine.compile, graph=engine.graph and on_one_gpu)
-        loader = EpochLoader(
-            self.dataset.splits["train"],
-            stage.views,
-            batch_size=self.batch_size,
-            size=self.size,
-            seed=config.seed,
-            device=self.device,
-            sampler=stage.sampler,
-        )
+        loader = self.loaders[number]
         for epoch in range(course.epoch, first_epoch + stage.epochs):
             rate = self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs)
             set_learning_rate(optimizer, rate)

@@ -256,11 +256,11 @@ def test_first_loss_is_the_entropy_of_the_prior(tiny_dataset: Dataset) -> None:
     assert weighted.term([outputs], train.labels, trainer.network).item() == pytest.approx(entropy, rel=1e-5)
 
 
-def test_caller_keeps_its_random_numbers(tiny_dataset: Dataset) -> None:
+def test_caller_keeps_its_random_numbers(tiny_dataset: Dataset, tmp_path: Path) -> None:
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    Trainer(small_config(), tiny_dataset)
+    fit(small_config(epochs=1), tiny_dataset, tmp_path / "run")
     assert torch.equal(torch.rand(1), expected)
 
 

@@ -167,7 +167,8 @@ class Trainer:
             raise RunError(f"the data of the run in {folder.path} has changed since it began; train anew.")
         listener = listener or Silent()
         listener.on_start(course.epoch, self.epochs)
-        with _determinism(self.config.engine), Journal(folder, listener, course.epoch) as journal:
+        own_random_numbers = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
+        with own_random_numbers, _determinism(self.config.engine), Journal(folder, listener, course.epoch) as journal:
             first_epoch = 0  # of the stage
             for number, stage in enumerate(self.stages):
                 if course.epoch < first_epoch + stage.epochs:

@@ -11,6 +11,7 @@ from proco.data.source import Source
 from proco.errors import ConfigError
 
 _PROFILES = {"exponential": exponential_counts, "step": step_counts, "pareto": pareto_counts}
+_DEFAULT_IMBALANCE = 100.0
 _DEFAULT_VALIDATION = 0.1
 
 
@@ -21,8 +22,8 @@ class DataConfig:
     source: Source = field(default_factory=FashionMnistLt)
     profile: Literal["exponential", "step", "pareto"] | None = None
     """Make the training split long-tailed: class counts along this curve, in label order."""
-    imbalance: float = 100.0
-    """Largest class over smallest, where a profile is given."""
+    imbalance: float | None = None
+    """Largest class over smallest, where a profile is given; 100 by default."""
     subset_seed: int = 0
     """Which images a profile keeps. 0 gives the field's; it has nothing to do with the seed of the run."""
     validation: float | None = None
@@ -39,6 +40,8 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         """Refuse numbers no data can have."""
+        if self.imbalance is not None and self.profile is None:
+            raise ConfigError(f"data.imbalance={self.imbalance:g} needs a data.profile; exponential is the usual one.")
         if self.size is not None and self.size < 1:
             raise ConfigError(f"data.size must be at least 1; got {self.size}.")
         if not 0 < self.centre <= 1:
@@ -54,10 +57,13 @@ def prepare(config: DataConfig, progress: Progress | None = None) -> Dataset:
     dataset = config.source.read(progress)
     if config.profile is not None:
         largest = int(dataset.class_counts.max())
-        counts = _PROFILES[config.profile](largest, dataset.num_classes, config.imbalance)
-        name = f"{dataset.name}, {config.profile} profile, imbalance {config.imbalance:g}"
+        imbalance = _DEFAULT_IMBALANCE if config.imbalance is None else config.imbalance
+        counts = _PROFILES[config.profile](largest, dataset.num_classes, imbalance)
+        name = f"{dataset.name}, {config.profile} profile, imbalance {imbalance:g}"
         labels = dataset.splits["train"].labels.numpy()
         dataset = keep_subset(dataset, keep_counts(labels, counts, name, seed=config.subset_seed))
+    if "val" in dataset.splits and config.validation is not None:
+        raise ConfigError(f"{dataset.name} has a validation split; data.validation is for data without one.")
     if "val" not in dataset.splits:
         share = config.validation
         if share is None and "test" not in dataset.splits:

@@ -1,0 +1,44 @@
+"""From settings to the data of a run, on the bundled set and a small file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from proco.data.arrays import Arrays
+from proco.data.prepare import DataConfig, prepare
+from proco.errors import ConfigError
+
+
+@pytest.fixture
+def balanced(tmp_path: Path) -> Arrays:
+    labels = np.repeat(np.arange(3), 40)
+    np.savez(tmp_path / "balanced.npz", images=np.zeros((120, 4, 4), np.uint8), labels=labels)
+    return Arrays(path=tmp_path / "balanced.npz")
+
+
+def test_profile_makes_a_tail_and_then_a_tenth_is_held_out(balanced: Arrays) -> None:
+    dataset = prepare(DataConfig(source=balanced, profile="exponential", imbalance=4))
+    assert dataset.class_counts.tolist() == [36, 18, 9]  # of 40, 20, 10
+    assert len(dataset.splits["val"]) == 7
+    assert any("imbalance 4" in note for note in dataset.notes)
+    assert any("held out" in note for note in dataset.notes)
+
+
+def test_nothing_is_held_out_where_there_is_a_test_split_unless_asked_for() -> None:
+    assert set(prepare(DataConfig()).splits) == {"train", "test"}
+    assert len(prepare(DataConfig(validation=0.2)).splits["val"]) == 200 + 120 + 72 + 43 + 26 + 15 + 9 + 5 + 3 + 2
+
+
+def test_the_seed_of_the_subset_changes_it(balanced: Arrays) -> None:
+    notes = {prepare(DataConfig(source=balanced, profile="step", imbalance=4, subset_seed=s)).notes[0] for s in (0, 1)}
+    assert len(notes) == 2
+
+
+def test_settings_without_effect_are_refused(balanced: Arrays, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data\.imbalance=50 needs a data\.profile"):
+        DataConfig(imbalance=50)
+    images, labels = np.zeros((8, 4, 4), np.uint8), np.arange(8) % 2
+    np.savez(tmp_path / "val.npz", train_images=images, train_labels=labels, val_images=images, val_labels=labels)
+    with pytest.raises(ConfigError, match="has a validation split"):
+        prepare(DataConfig(source=Arrays(path=tmp_path / "val.npz"), validation=0.1))

@@ -22,8 +22,9 @@ from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
+from proco.training.runs import fit_or_reuse, load_run
 from proco.training.settings import EngineConfig, TrainConfig
-from proco.training.trainer import Trainer, _fitting_batch, fit_or_reuse, load_run
+from proco.training.trainer import Trainer, _fitting_batch
 
 PROCO = ProCo(views=(Weak(padding=1), Sim(scale=(0.5, 1.0)), Sim(scale=(0.5, 1.0))))
 

@@ -32,7 +32,7 @@ def compare(
     from proco.errors import ConfigError, ProCoError
     from proco.training.recipes import load_recipe
     from proco.training.run_folder import RunFolder
-    from proco.training.trainer import fit_or_reuse
+    from proco.training.runs import fit_or_reuse
 
     # `--seeds 0 1 2`: the option takes the first number, the others arrive among the words.
     all_seeds = [*(seeds or []), *(int(word) for word in words if word.isdecimal())] or [0]

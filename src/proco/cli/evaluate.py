@@ -23,7 +23,7 @@ def evaluate(
     from proco.data.source import source_of
     from proco.errors import ConfigError
     from proco.training.run_folder import RunFolder
-    from proco.training.trainer import load_run
+    from proco.training.runs import load_run
 
     console = make_console()
     with file_progress(console) as progress:

@@ -1,21 +1,16 @@
 """The training loop: stages, epochs, steps; evaluation, records and checkpoints between them."""
 
 import math
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from proco.config import as_settings
-from proco.data.dataset import Dataset, name_some
+from proco.data.dataset import Dataset
 from proco.data.decode import Progress, set_decode_threads
 from proco.data.prepare import prepare
-from proco.data.source import Source
 from proco.distributed import all_reduce_sum, is_main_process, rank, world_size
 from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
@@ -23,6 +18,7 @@ from proco.methods.method import Task
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
 from proco.optim import build_optimizer, learning_rate, set_learning_rate
+from proco.training.device import determinism, find_device, set_precision
 from proco.training.ema import MovingAverage
 from proco.training.evaluate import evaluate
 from proco.training.journal import Journal, Listener, Silent
@@ -32,7 +28,7 @@ from proco.training.made_with import made_with
 from proco.training.pixels import image_size, normalisation
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.seeds import seed_for
-from proco.training.settings import EngineConfig, TrainConfig
+from proco.training.settings import TrainConfig
 
 
 @dataclass
@@ -67,7 +63,7 @@ class Trainer:
         if config.engine.workers:
             set_decode_threads(config.engine.workers)
         self.device = find_device(config.engine.device)
-        self.autocast = _autocast(config.engine, self.device)
+        self.autocast = set_precision(config.engine, self.device)
         self.dataset = _on_device(dataset or prepare(config.data, progress), self.device)
         if set(self.dataset.splits) == {"train"}:
             raise ConfigError(
@@ -168,7 +164,7 @@ class Trainer:
         listener = listener or Silent()
         listener.on_start(course.epoch, self.epochs)
         own_random_numbers = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
-        with own_random_numbers, _determinism(self.config.engine), Journal(folder, listener, course.epoch) as journal:
+        with own_random_numbers, determinism(self.config.engine), Journal(folder, listener, course.epoch) as journal:
             first_epoch = 0  # of the stage
             for number, stage in enumerate(self.stages):
                 if course.epoch < first_epoch + stage.epochs:
@@ -284,46 +280,10 @@ def _fitting_batch(num_images: int) -> int:
     return int(2 ** min(max(round(math.log2(max(num_images, 1) / 16)), 4), 8))
 
 
-def find_device(name: str) -> torch.device:
-    """Return the device of that name; "auto" is the GPU of this rank, or the CPU."""
-    try:
-        device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
-        if device.type == "cuda":
-            # With its number, and as the current one: streams and graphs are made there, in other threads too.
-            device = torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device
-            torch.cuda.set_device(device)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"engine.device: {name!r} is not usable here ({str(error).splitlines()[0]}).") from error
-    return device
-
-
-def _autocast(engine: EngineConfig, device: torch.device) -> torch.dtype | None:
-    on_gpu = device.type == "cuda"
-    if on_gpu:
-        torch.set_float32_matmul_precision("highest" if engine.precision == "float32" else "high")
-        torch.backends.cudnn.allow_tf32 = engine.precision != "float32"
-        torch.backends.cudnn.benchmark = not engine.deterministic
-    wants_half = engine.precision == "bfloat16" or (engine.precision == "auto" and on_gpu)
-    return torch.bfloat16 if wants_half else None
-
-
 def _on_device(dataset: Dataset, device: torch.device) -> Dataset:
     """Move arrays to the device once: there the views are made. Files stay where they are."""
     splits = {name: replace(split, images=split.images.to(device)) for name, split in dataset.splits.items()}
     return replace(dataset, splits=splits)
-
-
-@contextmanager
-def _determinism(engine: EngineConfig) -> Iterator[None]:
-    if engine.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(engine.deterministic or before)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)
 
 
 def _means(learner: Learner, values: Tensor) -> dict[str, Any]:
@@ -364,56 +324,3 @@ def _require_finite(values: Tensor, names: tuple[str, ...], epoch: int, folder: 
             f"the loss {names[column]} became {values[step, column].item()} at epoch {epoch}, step {step}; {kept}. A "
             "smaller optim.lr or a longer optim.warmup usually helps."
         )
-
-
-def load_run(
-    folder: RunFolder, *, data: Source | None = None, device: str = "auto", progress: Progress | None = None
-) -> Trainer:
-    """Return the trainer of a finished run with its weights, for evaluation.
-
-    data: other data with the same classes. Where it has one split, all of it is the test.
-    """
-    config = folder.config()
-    weights = folder.load_weights()
-    trained_on = folder.summary()
-    config = replace(
-        config,
-        ema=None,  # the weights kept are the average's
-        network=replace(config.network, pretrained=False),
-        engine=replace(config.engine, device=device),
-    )
-    dataset = prepare(config.data, progress) if data is None else data.read(progress)
-    if data is None and dataset.hash != trained_on["data_hash"]:
-        raise RunError(
-            f"the data of the run in {folder.path} has changed since, so that held-out images may be others now. Name "
-            "what to evaluate on with --data."
-        )
-    if set(dataset.splits) == {"train"}:
-        dataset = replace(dataset, splits={**dataset.splits, "test": dataset.splits["train"]})
-    trainer = Trainer(config, dataset)
-    if list(trainer.dataset.class_names) != trained_on["class_names"]:
-        known, found = name_some(trained_on["class_names"]), name_some(trainer.dataset.class_names)
-        raise RunError(f"the run knows the classes {known}; the data has {found}.")
-    trainer.class_counts = torch.tensor(trained_on["class_counts"])
-    trainer.size = tuple(trained_on["image_size"])
-    try:
-        trainer.network.load_state_dict(weights)
-    except RuntimeError as error:
-        raise RunError(f"the weights in {folder.path} do not fit its settings: {error}") from error
-    return trainer
-
-
-def fit_or_reuse(
-    config: TrainConfig, folder: RunFolder, listener: Listener, *, progress: Progress | None = None
-) -> dict[str, Any]:
-    """Train into the folder, going on with what is there; return the summary at once where the run is finished."""
-    if folder.is_begun:
-        before = replace(folder.config(), made_with={})
-        if before != config:
-            names = ", ".join(name for name, value in as_settings(before).items() if as_settings(config)[name] != value)
-            raise RunError(
-                f"{folder.path} holds a run with other settings ({names}); choose another folder with --out."
-            )
-        if folder.is_finished:
-            return folder.summary()
-    return Trainer(config, progress=progress).fit(folder, listener, resume=folder.is_begun)

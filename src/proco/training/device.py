@@ -1,0 +1,48 @@
+"""Where and how exactly a run computes: its device, the precision of its products, and whether bits repeat."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from proco.errors import ConfigError
+from proco.training.settings import EngineConfig
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device of that name; "auto" is the GPU of this rank, or the CPU."""
+    try:
+        device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+        if device.type == "cuda":
+            # With its number, and as the current one: streams and graphs are made there, in other threads too.
+            device = torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device
+            torch.cuda.set_device(device)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"engine.device: {name!r} is not usable here ({str(error).splitlines()[0]}).") from error
+    return device
+
+
+def set_precision(engine: EngineConfig, device: torch.device) -> torch.dtype | None:
+    """Set the precision of float32 products on a GPU, for the process; return the type to autocast to, if any."""
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        torch.set_float32_matmul_precision("highest" if engine.precision == "float32" else "high")
+        torch.backends.cudnn.allow_tf32 = engine.precision != "float32"
+        torch.backends.cudnn.benchmark = not engine.deterministic
+    wants_half = engine.precision == "bfloat16" or (engine.precision == "auto" and on_gpu)
+    return torch.bfloat16 if wants_half else None
+
+
+@contextmanager
+def determinism(engine: EngineConfig) -> Iterator[None]:
+    """Take only algorithms that give the same bits each time, where the settings ask for it."""
+    if engine.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(engine.deterministic or before)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)

@@ -22,7 +22,6 @@ from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
-from proco.training.runs import fit_or_reuse, load_run
 from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer, _fitting_batch
 
@@ -263,52 +262,6 @@ def test_caller_keeps_its_random_numbers(tiny_dataset: Dataset, tmp_path: Path) 
     torch.manual_seed(3)
     fit(small_config(epochs=1), tiny_dataset, tmp_path / "run")
     assert torch.equal(torch.rand(1), expected)
-
-
-@pytest.mark.parametrize("name", ["cuda:99", "warp drive"])
-def test_unusable_device_is_named(tiny_dataset: Dataset, name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"engine\.device: '{name}' is not usable here"):
-        Trainer(replace(small_config(), engine=EngineConfig(device=name)), tiny_dataset)
-
-
-def npz_config(path: Path, dataset: Dataset, **changes: Any) -> TrainConfig:
-    """Settings of a run on the data set, saved as a file."""
-    import numpy as np
-
-    from proco.data.arrays import Arrays
-    from proco.data.prepare import DataConfig
-
-    arrays = {}
-    for name, split in dataset.splits.items():
-        arrays[f"{name}_images"] = split.images.pixels.numpy()
-        arrays[f"{name}_labels"] = split.labels.numpy()
-    np.savez(path, **arrays, class_names=np.array(dataset.class_names))
-    return replace(small_config(**changes), data=DataConfig(source=Arrays(path=path)))
-
-
-def test_finished_run_is_evaluated_and_reused(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    config = npz_config(tmp_path / "data.npz", tiny_dataset, ema=0.9)
-    folder = RunFolder(tmp_path / "run")
-    summary = fit_or_reuse(config, folder, Silent())
-    written = folder.weights_file.stat().st_mtime_ns
-    assert fit_or_reuse(config, folder, Silent()) == json.loads(json.dumps(summary))
-    assert folder.weights_file.stat().st_mtime_ns == written
-    assert load_run(folder).evaluate("test").top1 == summary["top1"]
-    with pytest.raises(RunError, match="holds a run with other settings"):
-        fit_or_reuse(replace(config, seed=5), folder, Silent())
-
-
-def test_evaluation_on_other_data_keeps_the_groups_of_training(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    config = npz_config(tmp_path / "data.npz", tiny_dataset)
-    folder = RunFolder(tmp_path / "run")
-    fit_or_reuse(config, folder, Silent())
-    swapped = replace(tiny_dataset, splits={"train": tiny_dataset.splits["test"], "test": tiny_dataset.splits["train"]})
-    other = npz_config(tmp_path / "other.npz", swapped)
-    trainer = load_run(folder, data=other.data.source)
-    assert trainer.class_counts.tolist() == [30, 15, 8, 4]
-    renamed = npz_config(tmp_path / "renamed.npz", replace(tiny_dataset, class_names=("a", "b", "c", "d")))
-    with pytest.raises(RunError, match="the run knows the classes 'red', 'green', 'blue', 'yellow'"):
-        load_run(folder, data=renamed.data.source)
 
 
 @pytest.mark.parametrize(("images", "batch"), [(1, 16), (79, 16), (600, 32), (2478, 128), (5000, 256), (10**6, 256)])

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction, require_temperature
 from proco.losses.contrast_set import contrast_set
 
 
@@ -30,8 +30,7 @@ class BalancedContrastiveLoss(nn.Module):
     def __init__(self, temperature: float = 0.1, *, reduction: Reduction = "mean") -> None:
         super().__init__()
         require_reduction(reduction)
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive; got {temperature}.")
+        require_temperature(temperature)
         self.temperature = temperature
         self.reduction: Reduction = reduction
 

@@ -14,6 +14,12 @@ def require_reduction(reduction: str) -> None:
         raise ValueError(f"unknown reduction {reduction!r}; choose from {', '.join(get_args(Reduction))}.")
 
 
+def require_temperature(temperature: float) -> None:
+    """Refuse a temperature that is not positive."""
+    if not temperature > 0:
+        raise ValueError(f"temperature must be positive; got {temperature}.")
+
+
 def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
     """Reduce per-sample losses (N,). The mean over an empty batch is 0, not NaN, and keeps its graph."""
     if reduction == "none":

@@ -4,7 +4,15 @@ import torch
 from torch import Tensor
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction, require_unit_length
+from proco.losses.batch import (
+    Reduction,
+    checked_labels,
+    reduce,
+    require_matrix,
+    require_reduction,
+    require_temperature,
+    require_unit_length,
+)
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.losses.mixture_contrast import VmfMixture, contrast
 from proco.losses.supcon import ContrastForm, require_form
@@ -57,8 +65,7 @@ class ProCoLoss(FullPrecisionModule):
         super().__init__()
         require_form(form)
         require_reduction(reduction)
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive; got {temperature}.")
+        require_temperature(temperature)
         if chunk_size is not None and chunk_size < 1:
             raise ValueError(f"chunk_size must be at least 1; got {chunk_size}.")
         # The formula and dim are checked where they are used: here, once, on nothing.

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from proco.losses.batch import Reduction, reduce, require_reduction
+from proco.losses.batch import Reduction, reduce, require_reduction, require_temperature
 from proco.losses.contrast_set import contrast_set
 
 ContrastForm = Literal["in", "out"]
@@ -40,8 +40,7 @@ class SupConLoss(nn.Module):
         super().__init__()
         require_form(form)
         require_reduction(reduction)
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive; got {temperature}.")
+        require_temperature(temperature)
         self.temperature = temperature
         self.form: ContrastForm = form
         self.reduction: Reduction = reduction

@@ -1,6 +1,9 @@
 """`proco compare`: several recipes over several seeds, with spread and paired differences."""
 
 import os
+import threading
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +16,9 @@ from proco.cli.train import recipe_label
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from proco.training.run_folder import RunFolder
+    from proco.training.settings import TrainConfig
+
 
 def compare(
     words: Annotated[
@@ -22,17 +28,23 @@ def compare(
     out: Annotated[
         Path, typer.Option(help="Folder of the run folders; what is finished there is not trained again.")
     ] = Path("runs/compare"),
+    lanes: Annotated[
+        int, typer.Option(min=1, help="Runs side by side on one GPU; 3 take a fifth less time than one by one.")
+    ] = 1,
+    results: Annotated[
+        Path | None, typer.Option(help="Folder to which each run adds its entry for the ledger as it ends.")
+    ] = None,
 ) -> None:
     """Train every recipe with every seed and compare: mean, standard deviation, paired difference to the first."""
     import json
 
-    from proco.cli.progress import file_progress, progress_for
     from proco.cli.tables import make_console
     from proco.config import read_assignments
     from proco.errors import ConfigError, ProCoError
+    from proco.training.lanes import in_lanes
+    from proco.training.ledger import write_entry
     from proco.training.recipes import load_recipe
     from proco.training.run_folder import RunFolder
-    from proco.training.runs import fit_or_reuse
 
     # `--seeds 0 1 2`: the option takes the first number, the others arrive among the words.
     all_seeds = [*(seeds or []), *(int(word) for word in words if word.isdecimal())] or [0]
@@ -52,23 +64,30 @@ def compare(
     }
     console = make_console()
     out.mkdir(parents=True, exist_ok=True)
-    summaries: dict[str, list[dict[str, Any]]] = {recipe: [] for recipe in recipes}
+    runs = [
+        _Run(f"{number + 1} of {len(configs)}", recipe, config, RunFolder(run_folder(out, recipe, seed)))
+        for number, ((recipe, seed), config) in enumerate(configs.items())
+    ]
+    stop = threading.Event()
     failures: list[str] = []
-    for number, ((recipe, seed), config) in enumerate(configs.items()):
-        folder = RunFolder(run_folder(out, recipe, seed))
-        console.print(f"run {number + 1} of {len(configs)}: {recipe}, seed {seed}, in {folder.path}")
-        try:
-            with file_progress(console) as progress, progress_for(console) as listener:
-                summaries[recipe].append(fit_or_reuse(config, folder, listener, progress=progress))
-        except ProCoError as error:
-            failures.append(f"{recipe}, seed {seed}: {error}")
-        except KeyboardInterrupt:
-            typer.echo("proco: stopped. The same command goes on where it was.", err=True)
-            raise typer.Exit(130) from None
+    try:
+        for number, outcome in in_lanes([partial(_train, run, console, lanes, stop) for run in runs], lanes, stop):
+            run = runs[number]
+            try:
+                run.summary = outcome.result()
+            except ProCoError as error:
+                failures.append(f"{run.recipe}, seed {run.config.seed}: {error}")
+            else:
+                if results is not None:
+                    write_entry(results, run.folder, recipe_label(run.recipe))
+    except KeyboardInterrupt:
+        typer.echo("proco: stopped. The same command goes on where it was.", err=True)
+        raise typer.Exit(130) from None
     if failures:
         # A mean over other seeds than its neighbour's would be no comparison.
         raise ProCoError(f"{len(failures)} of {len(configs)} runs failed: {' '.join(failures)}")
-    splits = {run["split"] for runs in summaries.values() for run in runs}
+    summaries = {recipe: [run.summary for run in runs if run.recipe == recipe] for recipe in recipes}
+    splits = {run.summary["split"] for run in runs}
     if len(splits) > 1:
         raise ConfigError("the recipes were evaluated on different splits, validation and test; nothing to compare.")
     _show(console, summaries, all_seeds)
@@ -77,6 +96,27 @@ def compare(
     console.print("run folders:")
     for recipe, seed in configs:
         console.print(f"  {run_folder(out, recipe, seed)}", soft_wrap=True)
+
+
+@dataclass
+class _Run:
+    number: str
+    recipe: str
+    config: "TrainConfig"
+    folder: "RunFolder"
+    summary: dict[str, Any] = field(default_factory=dict)
+
+
+def _train(run: _Run, console: "Console", lanes: int, stop: threading.Event) -> dict[str, Any]:
+    from proco.cli.progress import ProgressLines, file_progress, progress_for
+    from proco.training.runs import fit_or_reuse
+
+    label = f"{run.recipe}, seed {run.config.seed}"
+    console.print(f"run {run.number}: {label}, in {run.folder.path}")
+    if lanes > 1:  # several bars would write over each other
+        return fit_or_reuse(run.config, run.folder, ProgressLines(f"{label}: ", stop))
+    with file_progress(console) as progress, progress_for(console) as listener:
+        return fit_or_reuse(run.config, run.folder, listener, progress=progress)
 
 
 def run_folder(out: Path, recipe: str, seed: int) -> Path:

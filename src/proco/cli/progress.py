@@ -1,5 +1,6 @@
 """How a run is shown while it goes: a bar on a terminal, plain lines in a file or a log."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +15,13 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class ProgressLines:
-    """A line for the first and the last epoch, and for those between at most every few seconds."""
+    """A line for the first and the last epoch, and for those between at most every few seconds.
 
-    def __init__(self) -> None:
+    label: what each line begins with, where several runs speak. stop: ends the run at its next step once it is set.
+    """
+
+    def __init__(self, label: str = "", stop: threading.Event | None = None) -> None:
+        self.label, self.stop = label, stop
         self.epochs = 0
         self.first_epoch = 0
         self.started = self.last_line = 0.0
@@ -36,10 +41,12 @@ class ProgressLines:
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
         """Say something within a long epoch."""
+        if self.stop is not None and self.stop.is_set():
+            raise KeyboardInterrupt
         now = time.monotonic()
         if now - self.last_line >= 12 * _SECONDS_BETWEEN_LINES:
             self.last_line = now
-            typer.echo(f"epoch {epoch + 1}/{self.epochs}  step {step}/{steps}")
+            typer.echo(f"{self.label}epoch {epoch + 1}/{self.epochs}  step {step}/{steps}")
 
     def on_epoch(self, record: dict[str, Any]) -> None:
         """Say how the epoch went, and how long the rest will take."""
@@ -48,7 +55,7 @@ class ProgressLines:
         if done in (1, self.epochs) or now - self.last_line >= _SECONDS_BETWEEN_LINES:
             self.last_line = now
             left = (now - self.started) / (done - self.first_epoch) * (self.epochs - done)
-            typer.echo(f"epoch {done}/{self.epochs}  {_measurements(record)}  {_duration(left)} left")
+            typer.echo(f"{self.label}epoch {done}/{self.epochs}  {_measurements(record)}  {_duration(left)} left")
 
 
 class ProgressBar:

@@ -1,8 +1,9 @@
 """ResNet for small images (He et al., CVPR 2016, section 4.2): the field's ResNet-32 on CIFAR."""
 
 from torch import Tensor, nn
-from torch.nn.functional import pad, relu
+from torch.nn.functional import pad
 
+from proco.kernels.layers import conv_norm_relu
 from proco.models.base import BACKBONES, Backbone
 
 STAGE_WIDTHS = (16, 32, 64)
@@ -42,7 +43,7 @@ class SmallResNet(Backbone):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return features (N, num_features), the mean over positions of the last stage."""
-        hidden: Tensor = self.stages(relu(self.stem_norm(self.stem(images))))
+        hidden: Tensor = self.stages(conv_norm_relu(self.stem, self.stem_norm, images))
         return hidden.mean(dim=(2, 3))
 
 
@@ -59,8 +60,8 @@ class _Block(nn.Module):
         self.added_channels = out_channels - in_channels
 
     def forward(self, hidden: Tensor) -> Tensor:
-        residual = self.norm2(self.conv2(relu(self.norm1(self.conv1(hidden)))))
-        return relu(residual + self._shortcut(hidden))
+        inner = conv_norm_relu(self.conv1, self.norm1, hidden)
+        return conv_norm_relu(self.conv2, self.norm2, inner, self._shortcut(hidden))
 
     def _shortcut(self, hidden: Tensor) -> Tensor:
         if self.stride == 1:

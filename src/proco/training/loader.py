@@ -80,13 +80,19 @@ class EpochLoader:
         local = self.batch_size // world_size()
         slots = torch.arange(steps * self.batch_size).view(steps, world_size(), local)[:, rank()]
         blocks = torch.split(slots, self.steps_per_block)
+        stream = torch.cuda.current_stream(self.device) if self.device.type == "cuda" else None
+
+        def cut(block: Tensor) -> list[Tensor]:
+            with torch.cuda.stream(stream):  # in the order of the run's other work, though in another thread
+                return self._cut(drawn, block.flatten())
+
         # Files are decoded for the next block while this one is trained on.
         with ThreadPoolExecutor(1) as ahead:
-            pending = ahead.submit(self._cut, drawn, blocks[0].flatten())
+            pending = ahead.submit(cut, blocks[0])
             for number, block in enumerate(blocks):
                 cuts = pending.result()
                 if number + 1 < len(blocks):
-                    pending = ahead.submit(self._cut, drawn, blocks[number + 1].flatten())
+                    pending = ahead.submit(cut, blocks[number + 1])
                 yield from self._finish(drawn, block.flatten(), cuts, local)
 
     def __len__(self) -> int:

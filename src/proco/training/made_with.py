@@ -1,5 +1,6 @@
 """What a run was made with: versions, commit and machine, for whoever wants to repeat it."""
 
+import os
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -29,7 +30,12 @@ def made_with(device: torch.device) -> dict[str, str]:
 
 
 def _commit() -> str:
-    """Return the commit of the source, with a + where files were changed since, or nothing outside of a checkout."""
+    """Return the commit of the source, with a + where files were changed since, or nothing outside of a checkout.
+
+    Who copies the source to another machine names the commit in PROCO_COMMIT.
+    """
+    if "PROCO_COMMIT" in os.environ:
+        return os.environ["PROCO_COMMIT"]
     source = Path(proco.__file__).parent
 
     def git(*arguments: str) -> str:

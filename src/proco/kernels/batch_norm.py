@@ -1,0 +1,298 @@
+"""Batch norm, the addition of a shortcut and ReLU as one function in Triton, and its gradients.
+
+    out = relu(scale z + shift + shortcut),   z = (x - mean) / sqrt(variance + eps)
+
+Images are (N, C, H, W) in channels-last memory, that is (P, C). Two passes each: sums, then the result. Backward needs,
+with d = gradient [out > 0], sum d and sum d z of each channel:
+
+    gradient of x = scale / sqrt(variance + eps) (d - mean(d) - z mean(d z)).
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+from proco.kernels.partials import shares, total
+
+_ELEMENTS = 8192  # of a block that is written: 64 a thread of four warps
+_SUMMED_ELEMENTS = 16384  # of a block that is summed: 64 a thread of eight warps
+_CHANNELS = 16  # of a program that finishes the sums
+
+
+@triton.jit
+def _sums(images, partials, num_pixels, blocks_each, channels: tl.constexpr, block: tl.constexpr):
+    """Write a program's sums of values and squares: partials (programs, 2, channels)."""
+    channel = tl.arange(0, channels)
+    sums = tl.zeros((channels,), tl.float32)
+    squares = tl.zeros((channels,), tl.float32)
+    first = tl.program_id(0) * blocks_each
+    for number in range(first, first + blocks_each):
+        pixel = number * block + tl.arange(0, block)
+        at = pixel[:, None] * channels + channel[None, :]
+        values = tl.load(images + at, mask=(pixel < num_pixels)[:, None], other=0.0).to(tl.float32)
+        sums += tl.sum(values, axis=0)
+        squares += tl.sum(values * values, axis=0)
+    own = partials + tl.program_id(0) * (2 * channels) + channel
+    tl.store(own, sums)
+    tl.store(own + channels, squares)
+
+
+@triton.jit
+def _finish(
+    partials,
+    statistics,
+    running_mean,
+    running_variance,
+    num_batches,
+    rows,
+    num_pixels,
+    momentum,
+    channels: tl.constexpr,
+    row_block: tl.constexpr,
+    channel_block: tl.constexpr,
+):
+    """Write the mean and the variance, statistics (2, channels), and move the running ones along."""
+    row = tl.arange(0, row_block)
+    channel = tl.program_id(0) * channel_block + tl.arange(0, channel_block)
+    at = row[:, None] * (2 * channels) + channel[None, :]
+    inside = (row < rows)[:, None]
+    mean = tl.sum(tl.load(partials + at, mask=inside, other=0.0), axis=0) / num_pixels
+    square = tl.sum(tl.load(partials + channels + at, mask=inside, other=0.0), axis=0) / num_pixels
+    # Digits are lost where the mean is many deviations from 0, but half precision has lost them by then.
+    variance = tl.maximum(square - mean * mean, 0.0)
+    tl.store(statistics + channel, mean)
+    tl.store(statistics + channels + channel, variance)
+    unbiased = variance * (num_pixels / (num_pixels - 1.0))
+    old_mean, old_variance = tl.load(running_mean + channel), tl.load(running_variance + channel)
+    tl.store(running_mean + channel, old_mean + momentum * (mean - old_mean))
+    tl.store(running_variance + channel, old_variance + momentum * (unbiased - old_variance))
+    if tl.program_id(0) == 0:
+        tl.store(num_batches, tl.load(num_batches) + 1)
+
+
+@triton.jit
+def _standardised(images, at, inside, mean, variance, channel, eps):
+    """Return z and one over the deviation."""
+    inverse = tl.rsqrt(tl.load(variance + channel) + eps)
+    values = tl.load(images + at, mask=inside, other=0.0).to(tl.float32)
+    return (values - tl.load(mean + channel)[None, :]) * inverse[None, :], inverse
+
+
+@triton.jit
+def _apply(
+    images,
+    shortcut,
+    mean,
+    variance,
+    scale,
+    shift,
+    out,
+    num_pixels,
+    eps,
+    has_shortcut: tl.constexpr,
+    channels: tl.constexpr,
+    block: tl.constexpr,
+):
+    """Write the result of a block."""
+    channel = tl.arange(0, channels)
+    pixel = tl.program_id(0) * block + tl.arange(0, block)
+    inside = (pixel < num_pixels)[:, None]
+    at = pixel[:, None] * channels + channel[None, :]
+    standard, _ = _standardised(images, at, inside, mean, variance, channel, eps)
+    result = standard * tl.load(scale + channel)[None, :] + tl.load(shift + channel)[None, :]
+    if has_shortcut:
+        result += tl.load(shortcut + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out + at, tl.maximum(result, 0.0).to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _gradient_behind_relu(gradient, out, at, inside, standard, scale, shift, channel, has_shortcut: tl.constexpr):
+    """Return d, the gradient where the result was positive."""
+    upstream = tl.load(gradient + at, mask=inside, other=0.0).to(tl.float32)
+    if has_shortcut:
+        positive = tl.load(out + at, mask=inside, other=0.0) > 0
+    else:  # computed again instead of read
+        positive = standard * tl.load(scale + channel)[None, :] + tl.load(shift + channel)[None, :] > 0
+    return tl.where(positive, upstream, 0.0)
+
+
+@triton.jit
+def _gradient_sums(
+    images,
+    out,
+    gradient,
+    mean,
+    variance,
+    scale,
+    shift,
+    partials,
+    num_pixels,
+    blocks_each,
+    eps,
+    has_shortcut: tl.constexpr,
+    channels: tl.constexpr,
+    block: tl.constexpr,
+):
+    """Write a program's sums of d and d z: partials (programs, 2, channels)."""
+    channel = tl.arange(0, channels)
+    sums = tl.zeros((channels,), tl.float32)
+    products = tl.zeros((channels,), tl.float32)
+    first = tl.program_id(0) * blocks_each
+    for number in range(first, first + blocks_each):
+        pixel = number * block + tl.arange(0, block)
+        inside = (pixel < num_pixels)[:, None]
+        at = pixel[:, None] * channels + channel[None, :]
+        standard, _ = _standardised(images, at, inside, mean, variance, channel, eps)
+        d = _gradient_behind_relu(gradient, out, at, inside, standard, scale, shift, channel, has_shortcut)
+        sums += tl.sum(d, axis=0)
+        products += tl.sum(d * standard, axis=0)
+    own = partials + tl.program_id(0) * (2 * channels) + channel
+    tl.store(own, sums)
+    tl.store(own + channels, products)
+
+
+@triton.jit
+def _gradient_apply(
+    images,
+    out,
+    gradient,
+    mean,
+    variance,
+    sums,
+    scale,
+    shift,
+    of_images,
+    of_shortcut,
+    num_pixels,
+    eps,
+    has_shortcut: tl.constexpr,
+    channels: tl.constexpr,
+    block: tl.constexpr,
+):
+    """Write the gradients of the images and of the shortcut."""
+    channel = tl.arange(0, channels)
+    pixel = tl.program_id(0) * block + tl.arange(0, block)
+    inside = (pixel < num_pixels)[:, None]
+    at = pixel[:, None] * channels + channel[None, :]
+    standard, inverse = _standardised(images, at, inside, mean, variance, channel, eps)
+    d = _gradient_behind_relu(gradient, out, at, inside, standard, scale, shift, channel, has_shortcut)
+    if has_shortcut:
+        tl.store(of_shortcut + at, d.to(of_shortcut.dtype.element_ty), mask=inside)
+    mean_d = tl.load(sums + channel) / num_pixels
+    mean_dz = tl.load(sums + channels + channel) / num_pixels
+    factor = tl.load(scale + channel) * inverse
+    result = factor[None, :] * (d - mean_d[None, :] - standard * mean_dz[None, :])
+    tl.store(of_images + at, result.to(of_images.dtype.element_ty), mask=inside)
+
+
+def sums_of(images: Tensor) -> Tensor:
+    """Return sums of values and squares, each program's own, (G, 2, C)."""
+    channels = images.shape[1]
+    partials, blocks_each = _room(images)
+    _sums[(len(partials),)](
+        images, partials, _pixels(images), blocks_each, channels, _SUMMED_ELEMENTS // channels, num_warps=8
+    )
+    return partials
+
+
+def statistics_of(partials: Tensor, num_pixels: int, norm: nn.BatchNorm2d) -> Tensor:
+    """Return mean and variance, (2, C), from sums (G, 2, C); the running statistics of norm move along."""
+    rows, _, channels = partials.shape
+    statistics = torch.empty_like(partials[0])
+    _finish[(channels // _CHANNELS,)](
+        partials,
+        statistics,
+        norm.running_mean,
+        norm.running_var,
+        norm.num_batches_tracked,
+        rows,
+        num_pixels,
+        norm.momentum,
+        channels,
+        triton.next_power_of_2(rows),
+        _CHANNELS,
+    )
+    return statistics
+
+
+def normalised(
+    images: Tensor, shortcut: Tensor | None, mean: Tensor, variance: Tensor, scale: Tensor, shift: Tensor, eps: float
+) -> Tensor:
+    """Return relu(scale z + shift + shortcut)."""
+    channels = images.shape[1]
+    out = torch.empty_like(images)
+    _apply[(triton.cdiv(images.numel(), _ELEMENTS),)](
+        images,
+        images if shortcut is None else shortcut,
+        mean,
+        variance,
+        scale,
+        shift,
+        out,
+        _pixels(images),
+        eps,
+        shortcut is not None,
+        channels,
+        _ELEMENTS // channels,
+    )
+    return out
+
+
+def gradients_of(
+    gradient: Tensor, images: Tensor, out: Tensor | None, statistics: Tensor, scale: Tensor, shift: Tensor, eps: float
+) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
+    """Return the gradients of images, shortcut, scale and shift; out: the result, where there was a shortcut."""
+    channels, num_pixels = images.shape[1], _pixels(images)
+    has_shortcut = out is not None
+    mean, variance = statistics
+    partials, blocks_each = _room(images)
+    _gradient_sums[(len(partials),)](
+        images,
+        images if out is None else out,
+        gradient,
+        mean,
+        variance,
+        scale,
+        shift,
+        partials,
+        num_pixels,
+        blocks_each,
+        eps,
+        has_shortcut,
+        channels,
+        _SUMMED_ELEMENTS // channels,
+        num_warps=8,
+    )
+    sums = total(partials)
+    of_images = torch.empty_like(images)
+    of_shortcut = torch.empty_like(images) if has_shortcut else None
+    _gradient_apply[(triton.cdiv(images.numel(), _ELEMENTS),)](
+        images,
+        images if out is None else out,
+        gradient,
+        mean,
+        variance,
+        sums,
+        scale,
+        shift,
+        of_images,
+        of_images if of_shortcut is None else of_shortcut,
+        num_pixels,
+        eps,
+        has_shortcut,
+        channels,
+        _ELEMENTS // channels,
+    )
+    of_shift, of_scale = sums
+    return of_images, of_shortcut, of_scale, of_shift
+
+
+def _pixels(images: Tensor) -> int:
+    return images.numel() // images.shape[1]
+
+
+def _room(images: Tensor) -> tuple[Tensor, int]:
+    """Return room for the sums of each program, (programs, 2, C), and how many blocks a program sums."""
+    blocks_each, programs = shares(triton.cdiv(images.numel(), _SUMMED_ELEMENTS))
+    return torch.empty((programs, 2, images.shape[1]), dtype=torch.float32, device=images.device), blocks_each

@@ -1,0 +1,71 @@
+"""The kernels as functions with gradients: a convolution, and a batch norm with shortcut and ReLU."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from proco.kernels import batch_norm
+from proco.kernels.convolution import convolution, image_gradient, weight_gradient
+
+
+class Convolution(torch.autograd.Function):
+    """3x3 convolution of stride 1, padded by zeros; weight float32, its products in the type of the images."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (N, C', H, W) in the type of the images, and sums of its values and squares, (G, 2, C')."""
+        images, weight = channels_last(images), channels_last(weight)
+        ctx.save_for_backward(images, weight)
+        out, partials = convolution(images, weight)
+        ctx.mark_non_differentiable(partials)
+        return out, partials
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Return the gradients of images and weight."""
+        images, weight = ctx.saved_tensors
+        gradient = channels_last(gradients[0])
+        return (
+            image_gradient(gradient, weight) if ctx.needs_input_grad[0] else None,
+            weight_gradient(images, gradient) if ctx.needs_input_grad[1] else None,
+        )
+
+
+class NormRelu(torch.autograd.Function):
+    """relu(batch_norm(images) + shortcut) with the statistics of the batch; shortcut may be None.
+
+    Where partials, sums of values and squares (G, 2, C), are known already, they are not taken again.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        images: Tensor,
+        shortcut: Tensor | None,
+        scale: Tensor,
+        shift: Tensor,
+        norm: nn.BatchNorm2d,
+        partials: Tensor | None,
+    ) -> Tensor:
+        """Return (N, C, H, W) in the type of the images; the running statistics of norm move along."""
+        images = channels_last(images)
+        shortcut = None if shortcut is None else channels_last(shortcut)
+        partials = batch_norm.sums_of(images) if partials is None else partials
+        statistics = batch_norm.statistics_of(partials, images.numel() // images.shape[1], norm)
+        out = batch_norm.normalised(images, shortcut, *statistics, scale, shift, norm.eps)
+        ctx.save_for_backward(images, None if shortcut is None else out, statistics, scale, shift)
+        ctx.eps = norm.eps
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of images, shortcut, scale and shift."""
+        images, out, statistics, scale, shift = ctx.saved_tensors
+        gradient = channels_last(gradients[0])
+        return *batch_norm.gradients_of(gradient, images, out, statistics, scale, shift, ctx.eps), None, None
+
+
+def channels_last(images: Tensor) -> Tensor:
+    """Return the images as they are, in the memory the kernels read."""
+    return images.contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,91 @@
+"""Convolution, batch norm, shortcut and ReLU, by the fastest way at hand.
+
+The layers stay torch's: parameters, state and names are theirs. Where a kernel of ours does not serve (a CPU, float32,
+other shapes, several ranks, torch.compile) they are called as they are.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad, relu
+
+_HALF = (torch.bfloat16, torch.float16)
+# With more channels the libraries' kernels are the faster ones.
+_IN_CHANNELS = (3, 4, 16, 32)
+_OUT_CHANNELS = (16, 32)
+
+
+def conv_norm_relu(conv: nn.Conv2d, norm: nn.Module, images: Tensor, shortcut: Tensor | None = None) -> Tensor:
+    """Return relu(norm(conv(images)) + shortcut); images: (N, C, H, W), shortcut: (N, C', H', W') or None."""
+    hidden, sums = _convolved(conv, images)
+    if not (_triton_serves(hidden) and hidden.dtype in _HALF and _is_plain(norm)):
+        normalised: Tensor = norm(hidden)
+        return relu(normalised if shortcut is None else normalised + shortcut)
+    from proco.kernels import batch_norm, functions
+
+    shortcut = None if shortcut is None else shortcut.to(hidden.dtype)
+    if norm.training:
+        result: Tensor = functions.NormRelu.apply(hidden, shortcut, norm.weight, norm.bias, norm, sums)
+        return result
+    return batch_norm.normalised(
+        functions.channels_last(hidden),
+        None if shortcut is None else functions.channels_last(shortcut),
+        norm.running_mean,
+        norm.running_var,
+        norm.weight,
+        norm.bias,
+        norm.eps,
+    )
+
+
+def _convolved(conv: nn.Conv2d, images: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return conv(images), and what batch norm needs of it where that fell off."""
+    if not (_triton_serves(images) and _product_type(images) in _HALF and _is_small_3x3(conv)):
+        return conv(images), None
+    from proco.kernels import functions
+
+    images, weight = images.to(_product_type(images)), conv.weight
+    if conv.in_channels == 3:  # the kernels count in powers of two
+        images, weight = pad(images, (0, 0, 0, 0, 0, 1)), pad(weight, (0, 0, 0, 0, 0, 1))
+    hidden, sums = functions.Convolution.apply(images, weight)
+    return hidden, sums
+
+
+def _triton_serves(images: Tensor) -> bool:
+    return images.is_cuda and not torch.compiler.is_compiling() and _has_triton(images.device)
+
+
+@cache
+def _has_triton(device: torch.device) -> bool:
+    return find_spec("triton") is not None and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def _product_type(images: Tensor) -> torch.dtype:
+    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else images.dtype
+
+
+def _is_small_3x3(conv: nn.Conv2d) -> bool:
+    shape = (conv.kernel_size, conv.stride, conv.padding, conv.dilation, conv.groups)
+    return (
+        type(conv) is nn.Conv2d
+        and shape == ((3, 3), (1, 1), (1, 1), (1, 1), 1)
+        and conv.bias is None
+        and conv.padding_mode == "zeros"
+        and conv.in_channels in _IN_CHANNELS
+        and conv.out_channels in _OUT_CHANNELS
+    )
+
+
+def _is_plain(norm: nn.Module) -> bool:
+    """Whether the norm is one the kernels know; in evaluation they have no gradients."""
+    return (
+        type(norm) is nn.BatchNorm2d
+        and norm.affine
+        and norm.track_running_stats
+        and norm.momentum is not None
+        and norm.num_features & (norm.num_features - 1) == 0
+        and 16 <= norm.num_features <= 1024
+        and (norm.training or not torch.is_grad_enabled())
+    )

@@ -1,0 +1,69 @@
+"""The ledger: what a finished run gave, in one small file that is kept when the run folder is not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from proco.config import as_settings
+from proco.training.run_folder import RunFolder
+
+LAST_EPOCHS = 20  # whose mean accuracy is kept beside that of the last
+
+
+def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
+    """Return the ledger's entry for a finished run of a recipe.
+
+    top1, many, medium and few are of the last epoch; best_top1 is that of the best epoch on the split of the curve,
+    kept because papers report it.
+    """
+    config, summary, records = folder.config(), folder.summary(), folder.records()
+    settings = as_settings(config)
+    split = summary["best_split"]
+    curve = [record[split]["top1"] for record in records if split in record]
+    last = [record[split]["top1"] for record in records[-LAST_EPOCHS:] if split in record]
+    return {
+        "recipe": recipe,
+        "method": settings["method"]["name"],
+        "dataset": settings["data"]["source"]["name"],
+        "imbalance": config.data.imbalance,
+        "epochs": len(records),
+        "seed": config.seed,
+        **{name: _rounded(summary[name]) for name in ("top1", "many", "medium", "few")},
+        "split": summary["split"],
+        "best_top1": _rounded(summary["best_top1"]),
+        "mean_last_20": _rounded(sum(last) / len(last)),
+        "seconds": _rounded(summary["seconds"]),
+        "images_per_second": _rounded(summary["images_per_second"]),
+        "hardware": config.made_with.get("hardware", ""),
+        "torch": config.made_with.get("torch", ""),
+        "commit": config.made_with.get("commit", ""),
+        "config": settings,
+        "curve": {
+            "split": split,
+            "top1": [_rounded(value) for value in curve],
+            "accuracy": [_rounded(record["accuracy"]) for record in records],
+            **{name: [_rounded(record["losses"].get(name)) for record in records] for name in _terms(records)},
+        },
+    }
+
+
+def write_entry(results: Path, folder: RunFolder, recipe: str) -> Path:
+    """Write the entry of a run to results/RECIPE/seedN.json and return that path."""
+    entry = entry_of(folder, recipe)
+    path = results / recipe / f"seed{entry['seed']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(entry) + "\n")
+    return path
+
+
+def read_entries(results: Path) -> list[dict[str, Any]]:
+    """Read all entries under a folder, in the order of their paths."""
+    return [json.loads(path.read_text()) for path in sorted(results.rglob("seed*.json"))]
+
+
+def _terms(records: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for record in records for name in record["losses"]))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -79,7 +79,7 @@ def compare(
                 failures.append(f"{run.recipe}, seed {run.config.seed}: {error}")
             else:
                 if results is not None:
-                    write_entry(results, run.folder, recipe_label(run.recipe))
+                    write_entry(results, run.folder, recipe_label(run.recipe), lanes=lanes)
     except KeyboardInterrupt:
         typer.echo("proco: stopped. The same command goes on where it was.", err=True)
         raise typer.Exit(130) from None

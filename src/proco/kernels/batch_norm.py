@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from proco.kernels.partials import shares, total
 
 _ELEMENTS = 8192  # of a block that is written: 64 a thread of four warps
-_SUMMED_ELEMENTS = 16384  # of a block that is summed: 64 a thread of eight warps
+_SUMMED_ELEMENTS = 32768  # of a block that is summed, by eight warps
+_GRADIENT_ELEMENTS = 8192  # of a block whose gradients are summed, by eight warps: with more, registers run out
 _CHANNELS = 16  # of a program that finishes the sums
 
 
@@ -189,7 +190,7 @@ def _gradient_apply(
 def sums_of(images: Tensor) -> Tensor:
     """Return sums of values and squares, each program's own, (G, 2, C)."""
     channels = images.shape[1]
-    partials, blocks_each = _room(images)
+    partials, blocks_each = _room(images, _SUMMED_ELEMENTS)
     _sums[(len(partials),)](
         images, partials, _pixels(images), blocks_each, channels, _SUMMED_ELEMENTS // channels, num_warps=8
     )
@@ -246,7 +247,7 @@ def gradients_of(
     channels, num_pixels = images.shape[1], _pixels(images)
     has_shortcut = out is not None
     mean, variance = statistics
-    partials, blocks_each = _room(images)
+    partials, blocks_each = _room(images, _GRADIENT_ELEMENTS)
     _gradient_sums[(len(partials),)](
         images,
         images if out is None else out,
@@ -261,7 +262,7 @@ def gradients_of(
         eps,
         has_shortcut,
         channels,
-        _SUMMED_ELEMENTS // channels,
+        _GRADIENT_ELEMENTS // channels,
         num_warps=8,
     )
     sums = total(partials)
@@ -292,7 +293,7 @@ def _pixels(images: Tensor) -> int:
     return images.numel() // images.shape[1]
 
 
-def _room(images: Tensor) -> tuple[Tensor, int]:
-    """Return room for the sums of each program, (programs, 2, C), and how many blocks a program sums."""
-    blocks_each, programs = shares(triton.cdiv(images.numel(), _SUMMED_ELEMENTS))
+def _room(images: Tensor, elements: int) -> tuple[Tensor, int]:
+    """Return room for the sums of each program, (programs, 2, C), and how many blocks of elements a program sums."""
+    blocks_each, programs = shares(triton.cdiv(images.numel(), elements))
     return torch.empty((programs, 2, images.shape[1]), dtype=torch.float32, device=images.device), blocks_each

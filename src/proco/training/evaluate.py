@@ -11,6 +11,7 @@ from proco.data.images import Cut
 from proco.distributed import rank, world_size
 from proco.evaluation.metrics import Evaluation, Metrics
 from proco.models.network import Outputs
+from proco.training.lanes import wait_for
 from proco.training.learner import in_float32
 
 _BATCH_BYTES = 2**23  # of pixels: 2,730 images of 32 x 32, 55 of 224 x 224
@@ -48,4 +49,5 @@ def evaluate(
             outputs = network(images)
         evaluation.update(predict(in_float32(outputs), class_counts), split.labels[positions].to(device))
     network.train(was_training)
+    wait_for(device)
     return evaluation.metrics()

@@ -1,7 +1,9 @@
 """Several runs at once on one GPU, so that one fills the gaps of another.
 
 A small network leaves a large GPU idle between its kernels and while the host prepares an epoch. Processes do not help,
-since a GPU gives them turns; threads with streams of their own do.
+since a GPU gives them turns; threads with streams of their own do. They take turns on the host: a run gives way only
+where it would wait for the GPU. So what a process has one of, such as torch's generators and the recording of a CUDA
+graph, is never touched by two.
 """
 
 import threading
@@ -13,11 +15,14 @@ import torch
 
 T = TypeVar("T")
 
+_TURN = threading.Lock()
+_thread = threading.local()
+
 
 def in_lanes(jobs: Sequence[Callable[[], T]], lanes: int, stop: threading.Event) -> Iterator[tuple[int, Future[T]]]:
     """Run the jobs, so many at a time and in their order, and yield the number and the outcome of each as it ends.
 
-    stop: set when the caller breaks off, or is interrupted; jobs that run should look at it.
+    stop: set when the caller breaks off or is interrupted; jobs that run should look at it.
     """
     if lanes == 1:  # in the caller's thread, where an interrupt arrives
         for number, job in enumerate(jobs):
@@ -29,7 +34,7 @@ def in_lanes(jobs: Sequence[Callable[[], T]], lanes: int, stop: threading.Event)
             yield number, outcome
         return
     with ThreadPoolExecutor(lanes) as pool:
-        numbers = {pool.submit(_on_own_stream, job): number for number, job in enumerate(jobs)}
+        numbers = {pool.submit(_take_turns, job): number for number, job in enumerate(jobs)}
         try:
             for outcome in as_completed(numbers):
                 yield numbers[outcome], outcome
@@ -39,8 +44,28 @@ def in_lanes(jobs: Sequence[Callable[[], T]], lanes: int, stop: threading.Event)
             raise
 
 
-def _on_own_stream(job: Callable[[], T]) -> T:
-    if not torch.cuda.is_available():
-        return job()
-    with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
-        return job()
+def wait_for(device: torch.device) -> None:
+    """Wait until the device has done what this run asked of it; meanwhile it is the others' turn."""
+    if device.type != "cuda":
+        return
+    stream = torch.cuda.current_stream(device)
+    if not getattr(_thread, "has_turn", False):
+        stream.synchronize()
+        return
+    _TURN.release()
+    try:
+        stream.synchronize()
+    finally:
+        _TURN.acquire()
+
+
+def _take_turns(job: Callable[[], T]) -> T:
+    with _TURN:
+        _thread.has_turn = True
+        try:
+            if not torch.cuda.is_available():
+                return job()
+            with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
+                return job()
+        finally:
+            _thread.has_turn = False

@@ -12,7 +12,6 @@ from proco.methods.method import PARTS, Stage, Term, WeightedTerm
 from proco.models.network import Network, Outputs
 from proco.training.ema import MovingAverage
 from proco.training.loader import Batch
-from proco.training.seeds import ONE_AT_A_TIME
 
 # Buffers, running statistics and class moments, are the same on every rank: DDP need not send them with each batch. The
 # setting was renamed in torch 2.13.
@@ -116,8 +115,7 @@ class Step:
         if self.graph is None:
             return self._run(batch)
         if self.batch is None:
-            with ONE_AT_A_TIME:
-                self._record(batch)
+            self._record(batch)
         assert self.batch is not None
         assert self.values is not None
         self.batch.views.copy_(batch.views)

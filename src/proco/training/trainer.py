@@ -22,12 +22,13 @@ from proco.training.device import determinism, find_device, set_precision
 from proco.training.ema import MovingAverage
 from proco.training.evaluate import evaluate
 from proco.training.journal import Journal, Listener, Silent
+from proco.training.lanes import wait_for
 from proco.training.learner import Learner, Step
 from proco.training.loader import EpochLoader
 from proco.training.made_with import made_with
 from proco.training.pixels import image_size, normalisation
 from proco.training.run_folder import RunError, RunFolder
-from proco.training.seeds import own_random_numbers, reseed, seed_for, seeded_weights
+from proco.training.seeds import seed_for
 from proco.training.settings import TrainConfig
 
 
@@ -78,7 +79,8 @@ class Trainer:
             self.batch_size -= self.batch_size % world_size()
         self.lr_scale = self.batch_size / 256 if config.batch_size == "auto" else 1.0
         self.size = image_size(config.data, train.images)
-        with seeded_weights(seed_for(config.seed, "weights")):
+        with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
+            torch.manual_seed(seed_for(config.seed, "weights"))
             self.network = Network(
                 config.network,
                 self.dataset.num_classes,
@@ -162,11 +164,8 @@ class Trainer:
             raise RunError(f"the data of the run in {folder.path} has changed since it began; train anew.")
         listener = listener or Silent()
         listener.on_start(course.epoch, self.epochs)
-        with (
-            own_random_numbers(self.device),
-            determinism(self.config.engine),
-            Journal(folder, listener, course.epoch) as journal,
-        ):
+        own_random_numbers = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
+        with own_random_numbers, determinism(self.config.engine), Journal(folder, listener, course.epoch) as journal:
             first_epoch = 0  # of the stage
             for number, stage in enumerate(self.stages):
                 if course.epoch < first_epoch + stage.epochs:
@@ -217,13 +216,15 @@ class Trainer:
 
     def _train_epoch(self, learner: Learner, step: Step, loader: EpochLoader, epoch: int, journal: Journal) -> Tensor:
         """Return the values of the terms and the accuracy of every step, (steps, T + 1), on the CPU."""
-        reseed(self.device, seed_for(self.config.seed, epoch, "network", rank()))  # dropout, of each rank its own
+        torch.manual_seed(seed_for(self.config.seed, epoch, "network", rank()))  # dropout, of each rank its own
         learner.start_epoch()
         history = []
         for number, batch in enumerate(loader.batches(epoch)):
             history.append(step(batch).clone())  # the recorded step writes its values to one place
             journal.listener.on_step(epoch, number + 1, len(loader))
-        values = (all_reduce_sum(torch.stack(history)) / world_size()).cpu()
+        means = all_reduce_sum(torch.stack(history)) / world_size()
+        wait_for(self.device)
+        values = means.cpu()
         _require_finite(values, learner.names, epoch, journal.folder)
         return values
 

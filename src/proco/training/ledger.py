@@ -18,6 +18,7 @@ def entry_of(folder: RunFolder, recipe: str, *, lanes: int = 1) -> dict[str, Any
     """
     config, summary, records = folder.config(), folder.summary(), folder.records()
     settings = as_settings(config)
+    settings["data"]["source"].pop("path", None)  # where it lay on that machine tells nobody anything
     split = summary["best_split"]
     curve = [record[split]["top1"] for record in records if split in record]
     last = [record[split]["top1"] for record in records[-LAST_EPOCHS:] if split in record]

@@ -10,6 +10,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 
+if not torch.cuda.is_available():
+    # Before Triton: without a GPU its kernels are interpreted.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 DEVICES = [torch.device("cpu")]
 if torch.accelerator.is_available():
     DEVICES.append(torch.accelerator.current_accelerator())  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ LAYERS = [
     ["config", "distributed", "full_precision"],
     ["sphere"],
     ["losses"],
-    ["augment"],
+    ["augment", "kernels"],
     ["data", "evaluation", "models", "optim"],
     ["methods"],
     ["training"],

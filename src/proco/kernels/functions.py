@@ -9,13 +9,43 @@ from proco.kernels import batch_norm
 from proco.kernels.convolution import convolution, image_gradient, weight_gradient
 
 
-class Convolution(torch.autograd.Function):
+def convolve(images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the 3x3 convolution, (N, C', H, W), and sums of its values and squares, (G, 2, C').
+
+    images: (N, C, H, W) in half precision; weight: (C', C, 3, 3) float32.
+    """
+    result: tuple[Tensor, Tensor] = _Convolution.apply(images, weight)  # type: ignore[no-untyped-call]
+    return result
+
+
+def norm_relu(images: Tensor, shortcut: Tensor | None, norm: nn.BatchNorm2d, sums: Tensor | None = None) -> Tensor:
+    """Return relu(norm(images) + shortcut), (N, C, H, W); in evaluation without gradients.
+
+    sums: of values and squares, (G, 2, C), where they are known already.
+    """
+    if norm.training:
+        result: Tensor = _NormRelu.apply(images, shortcut, norm.weight, norm.bias, norm, sums)  # type: ignore[no-untyped-call]
+        return result
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    return batch_norm.normalised(
+        _channels_last(images),
+        None if shortcut is None else _channels_last(shortcut),
+        norm.running_mean,
+        norm.running_var,
+        norm.weight,
+        norm.bias,
+        norm.eps,
+    )
+
+
+class _Convolution(torch.autograd.Function):
     """3x3 convolution of stride 1, padded by zeros; weight float32, its products in the type of the images."""
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Return (N, C', H, W) in the type of the images, and sums of its values and squares, (G, 2, C')."""
-        images, weight = channels_last(images), channels_last(weight)
+        images, weight = _channels_last(images), _channels_last(weight)
         ctx.save_for_backward(images, weight)
         out, partials = convolution(images, weight)
         ctx.mark_non_differentiable(partials)
@@ -25,14 +55,14 @@ class Convolution(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return the gradients of images and weight."""
         images, weight = ctx.saved_tensors
-        gradient = channels_last(gradients[0])
+        gradient = _channels_last(gradients[0])
         return (
             image_gradient(gradient, weight) if ctx.needs_input_grad[0] else None,
             weight_gradient(images, gradient) if ctx.needs_input_grad[1] else None,
         )
 
 
-class NormRelu(torch.autograd.Function):
+class _NormRelu(torch.autograd.Function):
     """relu(batch_norm(images) + shortcut) with the statistics of the batch; shortcut may be None.
 
     Where partials, sums of values and squares (G, 2, C), are known already, they are not taken again.
@@ -49,11 +79,11 @@ class NormRelu(torch.autograd.Function):
         partials: Tensor | None,
     ) -> Tensor:
         """Return (N, C, H, W) in the type of the images; the running statistics of norm move along."""
-        images = channels_last(images)
-        shortcut = None if shortcut is None else channels_last(shortcut)
+        images = _channels_last(images)
+        shortcut = None if shortcut is None else _channels_last(shortcut)
         partials = batch_norm.sums_of(images) if partials is None else partials
-        statistics = batch_norm.statistics_of(partials, images.numel() // images.shape[1], norm)
-        out = batch_norm.normalised(images, shortcut, *statistics, scale, shift, norm.eps)
+        mean, variance = statistics = batch_norm.statistics_of(partials, images.numel() // images.shape[1], norm)
+        out = batch_norm.normalised(images, shortcut, mean, variance, scale, shift, norm.eps)
         ctx.save_for_backward(images, None if shortcut is None else out, statistics, scale, shift)
         ctx.eps = norm.eps
         return out
@@ -62,10 +92,9 @@ class NormRelu(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of images, shortcut, scale and shift."""
         images, out, statistics, scale, shift = ctx.saved_tensors
-        gradient = channels_last(gradients[0])
+        gradient = _channels_last(gradients[0])
         return *batch_norm.gradients_of(gradient, images, out, statistics, scale, shift, ctx.eps), None, None
 
 
-def channels_last(images: Tensor) -> Tensor:
-    """Return the images as they are, in the memory the kernels read."""
+def _channels_last(images: Tensor) -> Tensor:
     return images.contiguous(memory_format=torch.channels_last)

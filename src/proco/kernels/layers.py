@@ -6,6 +6,7 @@ other shapes, several ranks, torch.compile) they are called as they are.
 
 from functools import cache
 from importlib.util import find_spec
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ _HALF = (torch.bfloat16, torch.float16)
 # With more channels the libraries' kernels are the faster ones.
 _IN_CHANNELS = (3, 4, 16, 32)
 _OUT_CHANNELS = (16, 32)
+_MOST_NUMBERS = 2**28  # places are counted in 32 bits, those of eight times as many channels too
 
 
 def conv_norm_relu(conv: nn.Conv2d, norm: nn.Module, images: Tensor, shortcut: Tensor | None = None) -> Tensor:
@@ -23,38 +25,30 @@ def conv_norm_relu(conv: nn.Conv2d, norm: nn.Module, images: Tensor, shortcut: T
     if not (_triton_serves(hidden) and hidden.dtype in _HALF and _is_plain(norm)):
         normalised: Tensor = norm(hidden)
         return relu(normalised if shortcut is None else normalised + shortcut)
-    from proco.kernels import batch_norm, functions
+    from proco.kernels.functions import norm_relu
 
-    shortcut = None if shortcut is None else shortcut.to(hidden.dtype)
-    if norm.training:
-        result: Tensor = functions.NormRelu.apply(hidden, shortcut, norm.weight, norm.bias, norm, sums)
-        return result
-    return batch_norm.normalised(
-        functions.channels_last(hidden),
-        None if shortcut is None else functions.channels_last(shortcut),
-        norm.running_mean,
-        norm.running_var,
-        norm.weight,
-        norm.bias,
-        norm.eps,
-    )
+    return norm_relu(hidden, None if shortcut is None else shortcut.to(hidden.dtype), norm, sums)
 
 
 def _convolved(conv: nn.Conv2d, images: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return conv(images), and what batch norm needs of it where that fell off."""
     if not (_triton_serves(images) and _product_type(images) in _HALF and _is_small_3x3(conv)):
         return conv(images), None
-    from proco.kernels import functions
+    from proco.kernels.functions import convolve
 
     images, weight = images.to(_product_type(images)), conv.weight
     if conv.in_channels == 3:  # the kernels count in powers of two
         images, weight = pad(images, (0, 0, 0, 0, 0, 1)), pad(weight, (0, 0, 0, 0, 0, 1))
-    hidden, sums = functions.Convolution.apply(images, weight)
-    return hidden, sums
+    return convolve(images, weight)
 
 
 def _triton_serves(images: Tensor) -> bool:
-    return images.is_cuda and not torch.compiler.is_compiling() and _has_triton(images.device)
+    return (
+        images.is_cuda
+        and images.numel() < _MOST_NUMBERS
+        and not torch.compiler.is_compiling()
+        and _has_triton(images.device)
+    )
 
 
 @cache
@@ -78,7 +72,7 @@ def _is_small_3x3(conv: nn.Conv2d) -> bool:
     )
 
 
-def _is_plain(norm: nn.Module) -> bool:
+def _is_plain(norm: nn.Module) -> TypeGuard[nn.BatchNorm2d]:
     """Whether the norm is one the kernels know; in evaluation they have no gradients."""
     return (
         type(norm) is nn.BatchNorm2d

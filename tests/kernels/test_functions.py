@@ -1,0 +1,130 @@
+"""The kernels against torch in float64; without a GPU, Triton interprets them."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, relu
+
+pytest.importorskip("triton")
+
+from proco.kernels import partials as partials_module
+from proco.kernels.functions import convolve, norm_relu
+from proco.kernels.partials import total
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+HALF = torch.float16  # the interpreter multiplies no bfloat16
+ROUNDING = 5e-4  # relative, of a result in half precision
+
+
+def images(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(*shape, generator=generator).to(DEVICE, HALF)
+    return values.contiguous(memory_format=torch.channels_last).requires_grad_()
+
+
+def distance(ours: Tensor, exact: Tensor) -> float:
+    """Relative, in the norm of the whole."""
+    return float((ours.detach().double() - exact.detach()).norm() / exact.detach().norm())
+
+
+def exact(values: Tensor) -> Tensor:
+    return values.detach().double().requires_grad_()
+
+
+@pytest.mark.parametrize(
+    ("in_channels", "out_channels", "height", "width", "count"),
+    [(4, 16, 8, 8, 3), (16, 16, 8, 8, 3), (16, 32, 4, 8, 2), (32, 16, 8, 4, 1), (32, 32, 4, 4, 5), (16, 16, 5, 7, 1)],
+)
+def test_convolution_is_that_of_torch(
+    in_channels: int, out_channels: int, height: int, width: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partials_module, "PROGRAMS", 2)  # so that a program takes several blocks
+    x = images(count, in_channels, height, width)
+    weight = torch.randn(out_channels, in_channels, 3, 3, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    weight = (0.1 * weight).contiguous(memory_format=torch.channels_last).requires_grad_()
+    out, sums = convolve(x, weight)
+    upstream = images(*out.shape, seed=2).detach()
+    gradients = torch.autograd.grad(out, (x, weight), upstream)
+
+    exact_x, exact_weight = exact(x), exact(weight.to(HALF))
+    exact_out = conv2d(exact_x, exact_weight, padding=1)
+    exact_gradients = torch.autograd.grad(exact_out, (exact_x, exact_weight), upstream.double())
+    assert distance(out, exact_out) < ROUNDING
+    assert distance(gradients[0], exact_gradients[0]) < ROUNDING
+    assert gradients[1].dtype == torch.float32
+    assert distance(gradients[1], exact_gradients[1]) < 1e-6
+    # The sums are of the rounded values, which batch norm sees.
+    values = out.detach().double()
+    assert distance(sums.sum(0)[0], values.sum(dim=(0, 2, 3))) < 1e-6
+    assert distance(sums.sum(0)[1], values.square().sum(dim=(0, 2, 3))) < 1e-6
+
+
+def test_convolution_takes_what_lies_otherwise_in_memory() -> None:
+    x, weight = images(2, 16, 4, 4), torch.randn(16, 16, 3, 3, device=DEVICE)
+    out, _ = convolve(x.detach().contiguous(), weight.contiguous())
+    expected, _ = convolve(x, weight.contiguous(memory_format=torch.channels_last))
+    assert torch.equal(out, expected)
+
+
+def test_frozen_weights_and_first_layers_cost_no_gradient() -> None:
+    x, weight = images(1, 16, 4, 4).detach(), torch.randn(16, 16, 3, 3, device=DEVICE, requires_grad=True)
+    out, _ = convolve(x, weight)
+    out.sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is None
+    assert weight.grad is not None
+
+
+def make_norm(channels: int) -> nn.BatchNorm2d:
+    torch.manual_seed(3)
+    norm = nn.BatchNorm2d(channels, momentum=0.3)
+    nn.init.uniform_(norm.weight, -1, 2)
+    nn.init.normal_(norm.bias)
+    return norm.to(DEVICE)
+
+
+@pytest.mark.parametrize("with_sums", [False, True])
+@pytest.mark.parametrize("with_shortcut", [False, True])
+@pytest.mark.parametrize("channels", [16, 64])
+def test_norm_is_that_of_torch(channels: int, with_shortcut: bool, with_sums: bool) -> None:
+    norm = make_norm(channels)
+    twin = copy.deepcopy(norm).double()
+    x = (images(5, channels, 6, 7) * 2 + 1).detach().requires_grad_()
+    shortcut = images(5, channels, 6, 7, seed=1) if with_shortcut else None
+    values = x.detach().float().transpose(0, 1).flatten(1)
+    sums = torch.stack([values.sum(1), values.square().sum(1)])[None] if with_sums else None
+    out = norm_relu(x, shortcut, norm, sums)
+    upstream = images(*out.shape, seed=2).detach()
+    inputs = [value for value in (x, shortcut, norm.weight, norm.bias) if value is not None]
+    gradients = torch.autograd.grad(out, inputs, upstream)
+
+    exact_inputs = [exact(value) for value in (x, shortcut) if value is not None]
+    exact_out = relu(sum(exact_inputs[1:], start=twin(exact_inputs[0])))
+    exact_gradients = torch.autograd.grad(exact_out, [*exact_inputs, twin.weight, twin.bias], upstream.double())
+    assert distance(out, exact_out) < ROUNDING
+    for ours, theirs in zip(gradients, exact_gradients, strict=True):
+        assert distance(ours, theirs) < ROUNDING
+    for name, value in norm.named_buffers():
+        torch.testing.assert_close(value.double(), twin.get_buffer(name).double(), rtol=1e-5, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("with_shortcut", [False, True])
+def test_evaluation_takes_the_running_statistics(with_shortcut: bool) -> None:
+    norm = make_norm(16)
+    norm.running_mean = torch.randn(16, device=DEVICE)
+    norm.running_var = torch.rand(16, device=DEVICE) + 0.5
+    norm.eval()
+    x = images(2, 16, 3, 3).detach()
+    shortcut = images(2, 16, 3, 3, seed=1).detach() if with_shortcut else None
+    before = copy.deepcopy(norm.state_dict())
+    out = norm_relu(x, shortcut, norm)
+    exact_out = norm.double()(x.double())
+    assert distance(out, relu(exact_out if shortcut is None else exact_out + shortcut.double())) < ROUNDING
+    assert all(torch.equal(value.double(), before[name].double()) for name, value in norm.state_dict().items())
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (7, 2, 16), (256, 5), (300, 33)])
+def test_total_is_the_sum_of_the_rows(shape: tuple[int, ...]) -> None:
+    values = torch.randn(*shape, device=DEVICE)
+    torch.testing.assert_close(total(values), values.sum(0), rtol=1e-5, atol=1e-5)

@@ -1,0 +1,52 @@
+"""The ledger's entries against the run they come from."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from proco.data.dataset import Dataset
+from proco.methods.proco import ProCo
+from proco.models.network import NetworkConfig
+from proco.training.ledger import entry_of, read_entries, write_entry
+from proco.training.run_folder import RunFolder
+from proco.training.settings import TrainConfig
+from proco.training.trainer import Trainer
+
+KEYS = (
+    "recipe method dataset imbalance epochs seed top1 many medium few best_top1 mean_last_20 seconds hardware torch "
+    "commit config curve"
+)
+
+
+@pytest.fixture
+def folder(tiny_dataset: Dataset, tmp_path: Path) -> RunFolder:
+    folder = RunFolder(tmp_path / "run")
+    config = TrainConfig(
+        epochs=3, batch_size=8, method=ProCo(weight=0.5), network=NetworkConfig(backbone="resnet8", hidden=16, dim=16)
+    )
+    Trainer(config, tiny_dataset).fit(folder)
+    return folder
+
+
+def test_entry_says_what_the_run_gave(folder: RunFolder) -> None:
+    entry = entry_of(folder, "some/recipe", lanes=2)
+    assert set(KEYS.split()) <= set(entry)
+    records, summary = folder.records(), folder.summary()
+    assert entry["recipe"] == "some/recipe"
+    assert entry["method"] == "proco"
+    assert entry["lanes"] == 2
+    assert entry["epochs"] == 3
+    assert entry["top1"] == pytest.approx(summary["top1"], abs=1e-4)
+    assert entry["best_top1"] == pytest.approx(max(record["test"]["top1"] for record in records), abs=1e-4)
+    assert entry["mean_last_20"] == pytest.approx(sum(record["test"]["top1"] for record in records) / 3, abs=1e-4)
+    assert entry["curve"]["top1"][-1] == entry["top1"]
+    assert entry["curve"]["proco"] == [pytest.approx(record["losses"]["proco"], abs=1e-4) for record in records]
+    assert entry["config"]["method"]["weight"] == 0.5
+    assert "path" not in entry["config"]["data"]["source"]
+
+
+def test_entries_are_read_back(folder: RunFolder, tmp_path: Path) -> None:
+    path = write_entry(tmp_path / "results", folder, "some/recipe")
+    assert path == tmp_path / "results" / "some" / "recipe" / "seed0.json"
+    assert read_entries(tmp_path / "results") == [entry_of(folder, "some/recipe")] == [json.loads(path.read_text())]

@@ -42,3 +42,29 @@ def test_settings_without_effect_are_refused(balanced: Arrays, tmp_path: Path) -
     np.savez(tmp_path / "val.npz", train_images=images, train_labels=labels, val_images=images, val_labels=labels)
     with pytest.raises(ConfigError, match="has a validation split"):
         prepare(DataConfig(source=Arrays(path=tmp_path / "val.npz"), validation=0.1))
+
+
+def test_left_out_images_validate_and_the_test_is_out_of_sight(tmp_path: Path) -> None:
+    labels = np.repeat(np.arange(3), 40)
+    images = np.arange(120, dtype=np.uint8)[:, None, None].repeat(4, 1).repeat(4, 2)
+    arrays = {"train_images": images, "train_labels": labels, "test_images": images, "test_labels": labels}
+    np.savez(tmp_path / "both.npz", **arrays)
+    source = Arrays(path=tmp_path / "both.npz")
+    plain = prepare(DataConfig(source=source, profile="exponential", imbalance=4))
+    dataset = prepare(DataConfig(source=source, profile="exponential", imbalance=4, left_out=25))
+    assert set(dataset.splits) == {"train", "val"}
+    pixels = {name: dataset.splits[name].images.pixels[:, 0, 0, 0].tolist() for name in ("train", "val")}  # type: ignore[attr-defined]
+    assert pixels["train"] == plain.splits["train"].images.pixels[:, 0, 0, 0].tolist()  # type: ignore[attr-defined]
+    assert not set(pixels["train"]) & set(pixels["val"])
+    assert dataset.splits["val"].labels.bincount(minlength=3).tolist() == [0, 20, 25]  # of 40, 20, 10 that are kept
+    assert all(labels[image] == label for image, label in zip(pixels["val"], dataset.splits["val"].labels, strict=True))
+    assert any("left out" in note for note in dataset.notes)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"left_out": 5}, {"left_out": -1, "profile": "step"}, {"left_out": 5, "profile": "step", "validation": 0.1}],
+)
+def test_left_out_needs_a_profile(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=r"data\.left_out"):
+        DataConfig(**wrong)  # type: ignore[arg-type]

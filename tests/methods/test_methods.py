@@ -15,8 +15,9 @@ from proco.methods import Method, Task
 from proco.methods.bcl import Bcl
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.logit_adjustment import LogitAdjustment
-from proco.methods.method import Stage
+from proco.methods.method import Stage, Targets
 from proco.methods.proco import ProCo
+from proco.methods.proco_plus import ProCoPlus
 from proco.methods.supcon import SupCon
 from proco.models.network import Network, NetworkConfig, Outputs
 from proco.models.normalise import Normalise
@@ -24,7 +25,11 @@ from proco.models.normalise import Normalise
 COUNTS = torch.tensor([40, 10, 3])
 TASK = Task(COUNTS, num_features=64, hidden=16, dim=8)
 METHODS = [kind() for kind in Method.registry.values()]
-VARIANTS = [*METHODS, SupCon(classifier_epochs=2)]
+VARIANTS = [
+    *METHODS,
+    *(kind(classifier_epochs=2) for kind in (SupCon, Bcl, ProCo)),
+    ProCoPlus(trust=0.5, others_weight=0.5, agreement=0.5, head_epochs=1),
+]
 
 
 def make_network() -> Network:
@@ -43,7 +48,7 @@ def outputs_of(network: Network, views: int) -> tuple[list[Outputs], torch.Tenso
 def values_of(
     stage: Stage, outputs: Sequence[Outputs], labels: torch.Tensor, network: Network
 ) -> dict[str, torch.Tensor]:
-    return {name: weighted.term(outputs, labels, network) for name, weighted in stage.terms.items()}
+    return {name: weighted.term(outputs, Targets.of(labels), network) for name, weighted in stage.terms.items()}
 
 
 @pytest.mark.parametrize("method", VARIANTS, ids=lambda method: type(method).__name__)
@@ -76,14 +81,14 @@ def test_settings_round_trip_and_are_documented(method: Method) -> None:
 
 @pytest.mark.parametrize("method", VARIANTS, ids=lambda method: type(method).__name__)
 def test_a_few_steps_lower_the_loss(method: Method) -> None:
-    stage = method.stages(TASK, epochs=1)[0]
+    stage = method.stages(TASK, epochs=3)[0]
     network = make_network().train()
     parameters = [*network.parameters(), *(p for w in stage.terms.values() for p in w.term.parameters())]
     optimizer = torch.optim.SGD(parameters, lr=0.05)
     totals = []
     for _ in range(8):
         outputs, labels = outputs_of(network, len(stage.views))
-        total = sum(w.weight * w.term(outputs, labels, network) for w in stage.terms.values())
+        total = sum(w.weight * w.term(outputs, Targets.of(labels), network) for w in stage.terms.values())
         optimizer.zero_grad()
         total.backward()
         optimizer.step()
@@ -125,8 +130,8 @@ def test_bcl_centres_are_made_of_the_classifier() -> None:
     stage = Bcl().stages(TASK, 1)[0]
     term = stage.terms["bcl"].term.eval()
     outputs, labels = outputs_of(network, 3)
-    value = term(outputs, labels, network)
-    layers = term.centre_projector.layers
+    value = term(outputs, Targets.of(labels), network)
+    layers = term.term.centre_projector.layers
     centres = normalize(layers(network.classifier.weight), dim=1)
     items = torch.cat([outputs[1].embeddings, outputs[2].embeddings, centres]).double()  # type: ignore[list-item]
     item_labels = torch.cat([labels, labels, torch.arange(3)])
@@ -146,13 +151,14 @@ def test_proco_scores_each_view_after_taking_it_in() -> None:
     stage = ProCo().stages(TASK, 1)[0]
     term = stage.terms["proco"].term
     outputs, labels = outputs_of(network, 3)
-    twin = copy.deepcopy(term.criterion)
-    value = term(outputs, labels, network)
+    criterion = term.term.criterion
+    twin = copy.deepcopy(criterion)
+    value = term(outputs, Targets.of(labels), network)
     expected = (twin(outputs[1].embeddings, labels) + twin(outputs[2].embeddings, labels)) / 2
     torch.testing.assert_close(value, expected)
-    assert term.criterion.moments.counts.tolist() == [6, 4, 2]
+    assert criterion.moments.counts.tolist() == [6, 4, 2]
     term.start_epoch()
-    assert term.criterion.moments.running_counts.tolist() == [0, 0, 0]
+    assert criterion.moments.running_counts.tolist() == [0, 0, 0]
 
 
 def test_decoupled_supcon_has_two_stages() -> None:

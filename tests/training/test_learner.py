@@ -10,7 +10,7 @@ from torch import nn
 from proco.augment import Plain
 from proco.data.dataset import Dataset
 from proco.losses import LogitAdjustedLoss, ProCoLoss
-from proco.methods.method import Stage, Task
+from proco.methods.method import Stage, Targets, Task
 from proco.methods.proco import ProCo
 from proco.models.network import Network, NetworkConfig
 from proco.models.normalise import Normalise
@@ -55,15 +55,15 @@ def test_step_is_the_official_step_written_out(tiny_dataset: Dataset) -> None:
         images = torch.cat(list(batch.views)).float() / 255
         features = twin.backbone((images - 0.5) / 0.25)
         logits, embeddings = twin.classifier(features), twin.projector(features)
-        size = len(batch.labels)
-        classification = adjusted(logits[:size], batch.labels)
-        second = proco(embeddings[size : 2 * size], batch.labels)
-        third = proco(embeddings[2 * size :], batch.labels)
+        size = len(batch.targets.labels)
+        classification = adjusted(logits[:size], batch.targets.labels)
+        second = proco(embeddings[size : 2 * size], batch.targets.labels)
+        third = proco(embeddings[2 * size :], batch.targets.labels)
         contrast = (second + third) / 2
         optimizer.zero_grad()
         (classification + 0.5 * contrast).backward()
         optimizer.step()
-        accuracy = (logits[:size].argmax(1) == batch.labels).float().mean()
+        accuracy = (logits[:size].argmax(1) == batch.targets.labels).float().mean()
         torch.testing.assert_close(values, torch.stack([classification, contrast, accuracy]), rtol=1e-3, atol=1e-4)
     for ours, theirs in zip(network.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=2e-4)
@@ -89,7 +89,7 @@ def test_autocast_gives_terms_float32(tiny_dataset: Dataset) -> None:
     seen = []
 
     class Spy(nn.Module):
-        def forward(self, outputs, labels, network):
+        def forward(self, outputs, targets, network):
             seen.append(outputs[0])
             return outputs[0].logits.sum()
 
@@ -97,7 +97,7 @@ def test_autocast_gives_terms_float32(tiny_dataset: Dataset) -> None:
     term = next(iter(stage.terms.values()))._replace(term=Spy())
     # float16: a bfloat16 product is an illegal instruction on some of the CPUs these tests run on.
     learner = Learner(make_network(), make_stage(tiny_dataset, terms={"spy": term}), torch.float16)
-    learner(next(batches(tiny_dataset, torch.device("cpu"))).views, torch.zeros(8, dtype=torch.int64))
+    learner(next(batches(tiny_dataset, torch.device("cpu"))).views, Targets.of(torch.zeros(8, dtype=torch.int64)))
     assert {value.dtype for value in seen[0]} == {torch.float32}
 
 
@@ -126,6 +126,8 @@ def test_recorded_and_compiled_steps_are_the_plain_one(tiny_dataset: Dataset, ho
     plain_values, plain_state = run_steps(tiny_dataset, device)
     values, state = run_steps(tiny_dataset, device, **how)
     torch.testing.assert_close(values, plain_values, rtol=1e-6, atol=1e-6)
-    assert torch.equal(state["terms.1.criterion.moments.counts"], plain_state["terms.1.criterion.moments.counts"])
+    assert torch.equal(
+        state["terms.1.term.criterion.moments.counts"], plain_state["terms.1.term.criterion.moments.counts"]
+    )
     for name, value in state.items():
         torch.testing.assert_close(value, plain_state[name], rtol=1e-6, atol=1e-6, msg=name)

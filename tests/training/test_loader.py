@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from proco.augment.auto import Auto
+from proco.augment.paste import Paste
 from proco.augment.plain import Plain
 from proco.augment.sim import Sim
 from proco.data.dataset import Dataset
@@ -29,26 +30,66 @@ def make_loader(dataset: Dataset, *, views=VIEWS, batch_size: int = 8, seed: int
 def epoch_of(loader: EpochLoader, epoch: int) -> tuple[torch.Tensor, torch.Tensor]:
     """All views (V, slots, ...) and labels (slots,) of an epoch."""
     batches = list(loader.batches(epoch))
-    return torch.cat([batch.views for batch in batches], dim=1), torch.cat([batch.labels for batch in batches])
+    return torch.cat([batch.views for batch in batches], dim=1), torch.cat([batch.targets.labels for batch in batches])
 
 
 def test_batches_have_views_and_labels_of_the_same_images(tiny_dataset: Dataset) -> None:
     loader = make_loader(tiny_dataset, views=(Plain(), Plain()))
     batches = list(loader.batches(0))
     assert len(batches) == len(loader) == 57 // 8
-    positions = loader.draw(0).positions
+    positions = loader.draw(0).own.positions
     train = tiny_dataset.splits["train"]
     for number, batch in enumerate(batches):
         assert batch.views.shape == (2, 8, 3, 8, 8)
         assert batch.views.dtype == torch.uint8
         chosen = positions[8 * number : 8 * number + 8]
-        assert torch.equal(batch.labels, train.labels[chosen])
+        assert torch.equal(batch.targets.labels, train.labels[chosen])
         for view in batch.views:
             assert torch.equal(view, train.images.pixels[chosen])
 
 
+def test_boxes_of_other_images_are_pasted_into_the_first_view(tiny_dataset: Dataset) -> None:
+    train = tiny_dataset.splits["train"]
+    loader = EpochLoader(
+        train,
+        (Plain(), Plain()),
+        batch_size=8,
+        size=(8, 8),
+        seed=0,
+        device=torch.device("cpu"),
+        paste=Paste(probability=0.5, sampler="class_balanced"),
+    )
+    drawn = loader.draw(0)
+    assert drawn.pasted is not None
+    shares = []
+    for number, (views, targets) in enumerate(loader.batches(0)):
+        slots = slice(8 * number, 8 * number + 8)
+        own = train.images.pixels[drawn.own.positions[slots]]
+        other = train.images.pixels[drawn.pasted.drawn.positions[slots]]
+        assert torch.equal(views[1], own)
+        from_own, from_other = views[0] == own, views[0] == other
+        assert (from_own | from_other).all()
+        is_pasted = targets.share < 1
+        assert torch.equal(views[0][~is_pasted], own[~is_pasted])
+        assert (from_own.all(dim=1).float().mean(dim=(1, 2)) >= targets.share - 1e-6).all()
+        other_labels = train.labels[drawn.pasted.drawn.positions[slots]]
+        assert torch.equal(targets.pasted, torch.where(is_pasted, other_labels, targets.labels))
+        shares.append(targets.share)
+    share = torch.cat(shares)
+    assert 0.2 < (share < 1).float().mean() < 0.8
+    assert ((share >= 0) & (share <= 1)).all()
+
+
+def test_an_epoch_is_the_same_with_and_without_pasting_but_for_the_boxes(tiny_dataset: Dataset) -> None:
+    plain = make_loader(tiny_dataset).draw(2)
+    loader = make_loader(tiny_dataset)
+    loader.paste = Paste()
+    assert torch.equal(loader.draw(2).own.positions, plain.own.positions)
+    assert all(torch.equal(a, b) for a, b in zip(loader.draw(2).own.randoms, plain.own.randoms, strict=True))
+
+
 def test_no_image_comes_twice_in_an_epoch_of_instances(tiny_dataset: Dataset) -> None:
-    positions = make_loader(tiny_dataset).draw(3).positions
+    positions = make_loader(tiny_dataset).draw(3).own.positions
     assert len(positions.unique()) == len(positions) == 56
 
 
@@ -93,12 +134,12 @@ def test_ranks_share_the_batches_of_one_process(
         shares.append(list(make_loader(tiny_dataset).batches(2)))
     for step, batch in enumerate(alone):
         assert torch.equal(torch.cat([share[step].views for share in shares], dim=1), batch.views)
-        assert torch.equal(torch.cat([share[step].labels for share in shares]), batch.labels)
+        assert torch.equal(torch.cat([share[step].targets.labels for share in shares]), batch.targets.labels)
 
 
 def test_a_batch_larger_than_the_data_is_all_of_it(tiny_dataset: Dataset) -> None:
     batches = list(make_loader(tiny_dataset, batch_size=1000).batches(0))
-    assert [len(batch.labels) for batch in batches] == [57]
+    assert [len(batch.targets.labels) for batch in batches] == [57]
 
 
 def test_a_batch_that_ranks_cannot_share_is_refused(tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from proco.errors import ConfigError
 from proco.evaluation.metrics import Evaluation
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.logit_adjustment import LogitAdjustment
-from proco.methods.method import Method
+from proco.methods.method import Method, Targets
 from proco.methods.proco import ProCo
 from proco.methods.supcon import SupCon
 from proco.models.network import NetworkConfig
@@ -230,7 +230,7 @@ def test_sampler_of_the_method_reaches_the_batches(tiny_dataset: Dataset, tmp_pa
     balanced = replace(PROCO, sampler="class_balanced")
     trainer = Trainer(small_config(balanced, epochs=1), tiny_dataset)
     trainer.fit(RunFolder(tmp_path / "run"))
-    seen = trainer.terms[0]["proco"].criterion.moments.counts  # two views of each image drawn
+    seen = trainer.terms[0]["proco"].term.criterion.moments.counts  # two views of each image drawn
     assert seen.sum() == 2 * 48
     assert seen[3] > 2 * 4  # more often than the rarest class has images
 
@@ -240,6 +240,9 @@ def test_frequency_of_evaluation(tiny_dataset: Dataset, tmp_path: Path) -> None:
     config = replace(config, engine=replace(config.engine, evaluate_every=2))
     fit(config, tiny_dataset, tmp_path / "run")
     assert ["test" in record for record in RunFolder(tmp_path / "run").records()] == [False, True, False, True, True]
+    config = replace(config, engine=replace(config.engine, evaluate_every=4, evaluate_last=3))
+    fit(config, tiny_dataset, tmp_path / "second")
+    assert ["test" in record for record in RunFolder(tmp_path / "second").records()] == [False, False, True, True, True]
 
 
 def test_first_loss_is_the_entropy_of_the_prior(tiny_dataset: Dataset) -> None:
@@ -253,7 +256,9 @@ def test_first_loss_is_the_entropy_of_the_prior(tiny_dataset: Dataset) -> None:
     outputs = trainer.network(train.images.pixels)
     share = (tiny_dataset.class_counts / 57).tolist()
     entropy = -sum(p * math.log(p) for p in share)
-    assert weighted.term([outputs], train.labels, trainer.network).item() == pytest.approx(entropy, rel=1e-5)
+    assert weighted.term([outputs], Targets.of(train.labels), trainer.network).item() == pytest.approx(
+        entropy, rel=1e-5
+    )
 
 
 def test_caller_keeps_its_random_numbers(tiny_dataset: Dataset, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Importing the package registers all views.
 
 from proco.augment.auto import Auto
 from proco.augment.choices import select, to_device
+from proco.augment.paste import Paste
 from proco.augment.plain import Plain
 from proco.augment.rand import Rand
 from proco.augment.sim import Sim
@@ -17,6 +18,7 @@ __all__ = [
     "Auto",
     "Box",
     "CentreWindow",
+    "Paste",
     "Plain",
     "Rand",
     "RandomWindow",

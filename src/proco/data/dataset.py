@@ -155,6 +155,23 @@ def keep_subset(dataset: Dataset, index_list: IndexList) -> Dataset:
     return replace(dataset, splits=splits, notes=(*dataset.notes, note))
 
 
+def validate_on_left_out(dataset: Dataset, kept: IndexList, most: int, seed: int = 0) -> Dataset:
+    """Make a "val" split of images of "train" that are not kept, at most so many a class, and drop "test".
+
+    Which images it takes depends on the labels and the seed alone. A class that is kept whole has none.
+    """
+    train = dataset.splits["train"]
+    left = np.setdiff1d(np.arange(len(train)), kept.indices)
+    labels = train.labels.numpy()[left]
+    counts = np.minimum(np.bincount(labels, minlength=dataset.num_classes), most).tolist()
+    if not sum(counts):
+        raise DataError(f"{dataset.name}: the subset {kept.name} leaves no image out to validate on.")
+    chosen = left[keep_counts(labels, counts, f"left out of {kept.name}", seed=seed).indices]
+    note = f"validated on {len(chosen)} images that are left out of training, at most {most} a class; no test split"
+    splits = {"train": train, "val": train.subset(torch.from_numpy(np.sort(chosen)))}
+    return replace(dataset, splits=splits, notes=(*dataset.notes, note))
+
+
 def name_some(names: Sequence[str]) -> str:
     """Return the first few names, quoted, for a sentence.
 

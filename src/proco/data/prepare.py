@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from proco.data.bundled import FashionMnistLt
-from proco.data.dataset import Dataset, hold_out, keep_subset
+from proco.data.dataset import Dataset, hold_out, keep_subset, validate_on_left_out
 from proco.data.decode import Progress
 from proco.data.long_tail import exponential_counts, keep_counts, pareto_counts, step_counts
 from proco.data.source import Source
@@ -29,6 +29,9 @@ class DataConfig:
     validation: float | None = None
     """Share of each class held out from training for validation. By default a tenth where the data has neither a
     validation nor a test split, and nothing otherwise."""
+    left_out: int = 0
+    """Validate on this many images of each class, or on as many as there are, that a profile leaves out of the training
+    split; a test split is then put out of sight. For choosing settings without looking at the test."""
     size: int | None = None
     """Height and width of what the network sees; by default that of the arrays, or 224 for image files."""
     centre: float = 1.0
@@ -42,6 +45,11 @@ class DataConfig:
         """Refuse numbers no data can have."""
         if self.imbalance is not None and self.profile is None:
             raise ConfigError(f"data.imbalance={self.imbalance:g} needs a data.profile; exponential is the usual one.")
+        if self.left_out < 0 or (self.left_out and (self.profile is None or self.validation is not None)):
+            raise ConfigError(
+                "data.left_out is a number of images a class, needs a data.profile that leaves images out, and takes "
+                f"the place of data.validation; got {self.left_out}."
+            )
         if self.size is not None and self.size < 1:
             raise ConfigError(f"data.size must be at least 1; got {self.size}.")
         if not 0 < self.centre <= 1:
@@ -61,7 +69,10 @@ def prepare(config: DataConfig, progress: Progress | None = None) -> Dataset:
         counts = _PROFILES[config.profile](largest, dataset.num_classes, imbalance)
         name = f"{dataset.name}, {config.profile} profile, imbalance {imbalance:g}"
         labels = dataset.splits["train"].labels.numpy()
-        dataset = keep_subset(dataset, keep_counts(labels, counts, name, seed=config.subset_seed))
+        kept = keep_counts(labels, counts, name, seed=config.subset_seed)
+        if config.left_out:
+            dataset = validate_on_left_out(dataset, kept, config.left_out, seed=config.subset_seed)
+        dataset = keep_subset(dataset, kept)
     if "val" in dataset.splits and config.validation is not None:
         raise ConfigError(f"{dataset.name} has a validation split; data.validation is for data without one.")
     if "val" not in dataset.splits:

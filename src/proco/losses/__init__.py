@@ -4,6 +4,22 @@ from proco.losses.balanced_contrastive import BalancedContrastiveLoss
 from proco.losses.class_counts import class_counts_from_labels
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.losses.proco import ProCoLoss
+from proco.losses.prototypes import (
+    CentroidPrototypeLoss,
+    EmaPrototypeLoss,
+    LearnablePrototypeLoss,
+    NormalDistributionLoss,
+)
 from proco.losses.supcon import SupConLoss
 
-__all__ = ["BalancedContrastiveLoss", "LogitAdjustedLoss", "ProCoLoss", "SupConLoss", "class_counts_from_labels"]
+__all__ = [
+    "BalancedContrastiveLoss",
+    "CentroidPrototypeLoss",
+    "EmaPrototypeLoss",
+    "LearnablePrototypeLoss",
+    "LogitAdjustedLoss",
+    "NormalDistributionLoss",
+    "ProCoLoss",
+    "SupConLoss",
+    "class_counts_from_labels",
+]

@@ -5,26 +5,25 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from proco.augment import Auto, Sim, View
 from proco.losses.balanced_contrastive import BalancedContrastiveLoss
-from proco.losses.logit_adjustment import LogitAdjustedLoss
-from proco.methods.method import Classification, Method, Stage, Task, Term, WeightedTerm
+from proco.methods.method import Method, Targets, Task, Term
 from proco.methods.pairs import stacked
+from proco.methods.two_branch import TwoBranch
 from proco.models.heads import Projector
 from proco.models.network import Network, Outputs
 
 
 class BalancedPairs(Term):
-    """The BCL loss over the views behind the first; an own projector makes centres of the classifier's weights."""
+    """The BCL loss over all views; an own projector makes centres of the classifier's weights."""
 
     def __init__(self, criterion: BalancedContrastiveLoss, centre_projector: Projector) -> None:
         super().__init__()
         self.criterion = criterion
         self.centre_projector = centre_projector
 
-    def forward(self, outputs: Sequence[Outputs], labels: Tensor, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
         """Return the criterion's value; its gradient reaches the classifier too."""
-        embeddings, all_labels, *gathered = stacked(outputs[1:], labels)
+        embeddings, all_labels, *gathered = stacked(outputs, targets.labels)
         loss: Tensor = self.criterion(
             embeddings, all_labels, self.centre_projector(network.classifier.weight), *gathered
         )
@@ -33,27 +32,20 @@ class BalancedPairs(Term):
 
 @Method.registry.register("bcl")
 @dataclass(frozen=True, kw_only=True)
-class Bcl(Method):
-    """Contrast within the batch and with a centre of every class, each class weighing the same."""
+class Bcl(TwoBranch):
+    """Contrast within the batch and with a centre of every class, each class weighing the same.
 
-    needs_projector = True
-    least_views = 2
+    Without a classifier beside it, centres are made of the classifier's first, random weights: they are then free
+    prototypes, one for each class, behind a projector that learns.
+    """
 
-    views: tuple[View, ...] = (Auto(), Sim(), Sim())
-    """The first is the classifier's, the others are the projector's."""
-    temperature: float = 0.1
+    branch = "bcl"
+
     weight: float = 0.3
     """Of the contrastive loss beside the classifier's. 0.3 at twice the learning rate is BCL's own 0.6 beside 2 on
     CIFAR; on large sets it has 0.35."""
-    tau: float = 1.0
-    """Strength of the logit adjustment of the classifier."""
 
-    def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
-        """Return the one stage."""
+    def representation(self, task: Task) -> Term:
+        """Return the loss over all pairs of the views."""
         centre_projector = Projector(task.num_features, hidden=task.hidden, dim=task.dim)
-        pairs = BalancedPairs(BalancedContrastiveLoss(self.temperature), centre_projector)
-        terms = {
-            "logit_adjustment": WeightedTerm(1.0, Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))),
-            "bcl": WeightedTerm(self.weight, pairs),
-        }
-        return (Stage(epochs=epochs, views=self.views, sampler=self.sampler, terms=terms),)
+        return BalancedPairs(BalancedContrastiveLoss(self.temperature), centre_projector)

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from proco.augment import View
+from proco.augment import Paste, View
 from proco.augment.auto import Auto
 from proco.config import Choice
 from proco.data.samplers import SAMPLERS
@@ -17,12 +18,25 @@ from proco.optim import OptimConfig
 from proco.registry import Registry
 
 
+class Targets(NamedTuple):
+    """What N images show."""
+
+    labels: Tensor  # (N,)
+    pasted: Tensor  # (N,): the class of what was pasted into the first view; the label where nothing was
+    share: Tensor  # (N,): of the first view that is the image's own; 1 where nothing was pasted
+
+    @classmethod
+    def of(cls, labels: Tensor) -> "Targets":
+        """Return the targets of images as they are."""
+        return cls(labels, labels, torch.ones(len(labels), device=labels.device))
+
+
 class Term(nn.Module, ABC):
     """A part of an objective: a module, so that its prototypes learn and its statistics are saved with the run."""
 
     @abstractmethod
-    def forward(self, outputs: Sequence[Outputs], labels: Tensor, network: Network) -> Tensor:
-        """Return a scalar from the outputs of each view of a batch and its labels (N,)."""
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+        """Return a scalar from the outputs of each view of a batch and what its images show."""
 
     def start_epoch(self) -> None:
         """Do what is due before the first batch of an epoch; by default nothing."""
@@ -59,6 +73,8 @@ class Stage:
     """Parts of the network that learn; the others are frozen, their batch norms in evaluation mode."""
     optim: OptimConfig | None = None
     """Optimiser and schedule of its own, where it has one."""
+    paste: Paste | None = None
+    """What is pasted into the first view, whose terms then look at targets.pasted and targets.share."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +115,9 @@ class Classification(Term):
         super().__init__()
         self.criterion = criterion
 
-    def forward(self, outputs: Sequence[Outputs], labels: Tensor, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
         """Return the criterion's value."""
-        loss: Tensor = self.criterion(outputs[0].logits, labels)
+        loss: Tensor = self.criterion(outputs[0].logits, targets.labels)
         return loss
 
 

@@ -7,21 +7,20 @@ from torch import Tensor
 
 from proco.distributed import all_gather_rows, rank, world_size
 from proco.losses.supcon import SupConLoss
-from proco.methods.method import Term, joint_embeddings
+from proco.methods.method import Targets, Term, joint_embeddings
 from proco.models.network import Network, Outputs
 
 
 class Pairs(Term):
-    """SupCon over the views from first_view on, every image of them an anchor."""
+    """SupCon over all views, every image of them an anchor."""
 
-    def __init__(self, criterion: SupConLoss, *, first_view: int) -> None:
+    def __init__(self, criterion: SupConLoss) -> None:
         super().__init__()
         self.criterion = criterion
-        self.first_view = first_view
 
-    def forward(self, outputs: Sequence[Outputs], labels: Tensor, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
         """Return the criterion's value."""
-        loss: Tensor = self.criterion(*stacked(outputs[self.first_view :], labels))
+        loss: Tensor = self.criterion(*stacked(outputs, targets.labels))
         return loss
 
 

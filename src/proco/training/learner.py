@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from proco.distributed import world_size
-from proco.methods.method import PARTS, Stage, Term, WeightedTerm
+from proco.methods.method import PARTS, Stage, Targets, Term, WeightedTerm
 from proco.models.network import Network, Outputs
 from proco.training.ema import MovingAverage
 from proco.training.loader import Batch
@@ -23,7 +23,7 @@ _SYNC_BUFFERS = next(
 
 
 class Learner(nn.Module):
-    """Views and labels in, losses out: what gradients flow through, DDP wraps and the compiler sees.
+    """Views and targets in, losses out: what gradients flow through, DDP wraps and the compiler sees.
 
     All views go through the network together. autocast: the type of the network's products, or None for float32; terms
     always see float32.
@@ -41,16 +41,16 @@ class Learner(nn.Module):
         for part in self.frozen:
             part.requires_grad_(False)
 
-    def forward(self, views: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, views: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
         """Return the weighted sum of the terms, and their values with the accuracy on the first view, (T + 1,).
 
-        views: (V, B, C, H, W) uint8; labels: (B,).
+        views: (V, B, C, H, W) uint8.
         """
         with torch.autocast(views.device.type, self.autocast, enabled=self.autocast is not None):
             outputs = self.network(views.flatten(0, 1))
         by_view = in_float32(outputs).split(len(views))
-        values = torch.stack([term(by_view, labels, self.network) for term in self.terms])
-        accuracy = (by_view[0].logits.argmax(dim=1) == labels).float().mean()
+        values = torch.stack([term(by_view, targets, self.network) for term in self.terms])
+        accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
         return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
 
     def start_epoch(self) -> None:
@@ -119,7 +119,8 @@ class Step:
         assert self.batch is not None
         assert self.values is not None
         self.batch.views.copy_(batch.views)
-        self.batch.labels.copy_(batch.labels)
+        for own, new in zip(self.batch.targets, batch.targets, strict=True):
+            own.copy_(new)
         self.graph.replay()
         return self.values
 
@@ -127,7 +128,7 @@ class Step:
         self.optimizer.zero_grad(set_to_none=True)
         total: Tensor
         values: Tensor
-        total, values = self.forward(batch.views, batch.labels)
+        total, values = self.forward(batch.views, batch.targets)
         total.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         if self.average is not None:
@@ -136,7 +137,7 @@ class Step:
 
     def _record(self, batch: Batch) -> None:
         assert self.graph is not None
-        self.batch = Batch(batch.views.clone(), batch.labels.clone())
+        self.batch = Batch(batch.views.clone(), Targets(*(target.clone() for target in batch.targets)))
         state = [tensor for module in self._modules() for tensor in module.state_dict(keep_vars=True).values()]
         before = [tensor.detach().clone() for tensor in state]
         momenta = {key: value.clone() for key, value in self._momenta().items()}

@@ -20,7 +20,7 @@ def entry_of(folder: RunFolder, recipe: str, *, lanes: int = 1) -> dict[str, Any
     settings = as_settings(config)
     settings["data"]["source"].pop("path", None)  # where it lay on that machine tells nobody anything
     split = summary["best_split"]
-    curve = [record[split]["top1"] for record in records if split in record]
+    curve = [record[split]["top1"] if split in record else None for record in records]
     last = [record[split]["top1"] for record in records[-LAST_EPOCHS:] if split in record]
     return {
         "recipe": recipe,
@@ -31,6 +31,7 @@ def entry_of(folder: RunFolder, recipe: str, *, lanes: int = 1) -> dict[str, Any
         "seed": config.seed,
         **{name: _rounded(summary[name]) for name in ("top1", "many", "medium", "few")},
         "split": summary["split"],
+        "balanced_accuracy": _rounded(summary["balanced_accuracy"]),
         "best_top1": _rounded(summary["best_top1"]),
         "mean_last_20": _rounded(sum(last) / len(last)),
         "seconds": _rounded(summary["seconds"]),

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from proco.augment import View
+from proco.augment import Paste, View
 from proco.augment.choices import select, to_device
+from proco.augment.paste import PasteChoices
 from proco.data.dataset import Split
 from proco.data.images import Cut
 from proco.data.samplers import SAMPLERS
 from proco.distributed import rank, world_size
 from proco.errors import ConfigError
+from proco.methods.method import Targets
 from proco.training.seeds import generator_for
 
 # Pixels of the views made in one go: on a GPU enough to make launches cheap, on a CPU few enough to stay in its cache.
@@ -29,13 +31,28 @@ class Batch(NamedTuple):
     """One step's images on one rank."""
 
     views: Tensor  # (V, B, C, H, W) uint8
-    labels: Tensor  # (B,)
+    targets: Targets
+
+
+class _Drawn(NamedTuple):
+    """Images and what they undergo, a row for each place in the epoch."""
+
+    positions: Tensor  # (slots,) into the split
+    views: tuple[View, ...]
+    randoms: list[Tensor]  # per view, (slots, r), of its window
+    choices: list[Any]  # per view, of what it does
+
+
+class _Pasted(NamedTuple):
+    """What is pasted into the first view of each place in the epoch."""
+
+    drawn: _Drawn
+    boxes: PasteChoices
 
 
 class _Epoch(NamedTuple):
-    positions: Tensor  # (slots,) into the split
-    randoms: list[Tensor]  # per view, (slots, r), of its window
-    choices: list[Any]  # per view, of what it does
+    own: _Drawn
+    pasted: _Pasted | None
 
 
 class EpochLoader:
@@ -51,9 +68,12 @@ class EpochLoader:
         seed: int,
         device: torch.device,
         sampler: str = "instance",
+        paste: Paste | None = None,
     ) -> None:
         self.split, self.views, self.size, self.seed, self.device = split, views, size, seed, device
         self.sampler = SAMPLERS[sampler]
+        self.paste = paste if paste is not None and paste.probability else None
+        self.other_sampler = SAMPLERS[paste.sampler] if paste is not None else self.sampler
         self.batch_size = min(batch_size, len(split.labels) // world_size() * world_size())
         if self.batch_size % world_size() or not self.batch_size:
             raise ConfigError(
@@ -67,16 +87,17 @@ class EpochLoader:
         """Draw the order and all choices of an epoch, on the CPU."""
         positions = self.sampler(self.split.labels, generator_for(self.seed, epoch, "order"))
         positions = positions[: len(positions) // self.batch_size * self.batch_size]
-        randoms, choices = [], []
-        for number, view in enumerate(self.views):
-            randoms.append(view.window.draw(len(positions), generator_for(self.seed, epoch, "window", number)))
-            choices.append(view.draw(len(positions), generator_for(self.seed, epoch, "view", number)))
-        return _Epoch(positions, randoms, choices)
+        own = self._draw(positions, self.views, epoch, "")
+        if self.paste is None:
+            return _Epoch(own, None)
+        others = self._other_positions(len(positions), generator_for(self.seed, epoch, "pasted order"))
+        boxes = self.paste.draw(len(positions), generator_for(self.seed, epoch, "boxes"))
+        return _Epoch(own, _Pasted(self._draw(others, self.views[:1], epoch, "pasted "), boxes))
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         """Yield the batches of this rank: of each step's images, the rank-th of world_size equal parts."""
         drawn = self.draw(epoch)
-        steps = len(drawn.positions) // self.batch_size
+        steps = len(drawn.own.positions) // self.batch_size
         local = self.batch_size // world_size()
         slots = torch.arange(steps * self.batch_size).view(steps, world_size(), local)[:, rank()]
         blocks = torch.split(slots, self.steps_per_block)
@@ -84,7 +105,8 @@ class EpochLoader:
 
         def cut(block: Tensor) -> list[Tensor]:
             with torch.cuda.stream(stream):  # in the order of the run's other work, though in another thread
-                return self._cut(drawn, block.flatten())
+                own = self._cut(drawn.own, block.flatten())
+                return own if drawn.pasted is None else own + self._cut(drawn.pasted.drawn, block.flatten())
 
         # Files are decoded for the next block while this one is trained on.
         with ThreadPoolExecutor(1) as ahead:
@@ -99,16 +121,44 @@ class EpochLoader:
         """Return the number of steps of an epoch of the instance sampler."""
         return len(self.split.labels) // self.batch_size
 
-    def _cut(self, drawn: _Epoch, slots: Tensor) -> list[Tensor]:
-        cuts = [Cut(view.window, randoms[slots]) for view, randoms in zip(self.views, drawn.randoms, strict=True)]
+    def _draw(self, positions: Tensor, views: tuple[View, ...], epoch: int, purpose: str) -> _Drawn:
+        randoms, choices = [], []
+        for number, view in enumerate(views):
+            window, change = (generator_for(self.seed, epoch, purpose + part, number) for part in ("window", "view"))
+            randoms.append(view.window.draw(len(positions), window))
+            choices.append(view.draw(len(positions), change))
+        return _Drawn(positions, views, randoms, choices)
+
+    def _other_positions(self, size: int, generator: torch.Generator) -> Tensor:
+        """Return positions of size images to cut boxes out of; a sampler gives an epoch at a time."""
+        positions = self.other_sampler(self.split.labels, generator)
+        while len(positions) < size:
+            positions = torch.cat([positions, self.other_sampler(self.split.labels, generator)])
+        return positions[:size]
+
+    def _cut(self, drawn: _Drawn, slots: Tensor) -> list[Tensor]:
+        cuts = [Cut(view.window, randoms[slots]) for view, randoms in zip(drawn.views, drawn.randoms, strict=True)]
         return self.split.images.cut(drawn.positions[slots], cuts, self.size, self.device)
 
     def _finish(self, drawn: _Epoch, slots: Tensor, cuts: list[Tensor], local: int) -> Iterator[Batch]:
-        made = [
-            view.apply(images, to_device(select(choices, slots), self.device))
-            for view, images, choices in zip(self.views, cuts, drawn.choices, strict=True)
-        ]
-        labels = self.split.labels[drawn.positions[slots]].to(self.device)
+        made = self._change(drawn.own, slots, cuts[: len(self.views)])
+        targets = Targets.of(self._labels(drawn.own, slots))
+        if drawn.pasted is not None:
+            assert self.paste is not None
+            (others,) = self._change(drawn.pasted.drawn, slots, cuts[len(self.views) :])
+            boxes = to_device(select(drawn.pasted.boxes, slots), self.device)
+            made[0], share = self.paste.apply(made[0], others, boxes)
+            pasted = torch.where(share < 1, self._labels(drawn.pasted.drawn, slots), targets.labels)
+            targets = targets._replace(pasted=pasted, share=share)
         views = torch.stack([images.view(-1, local, *images.shape[1:]) for images in made], dim=1)
-        for step_views, step_labels in zip(views, labels.view(-1, local), strict=True):
-            yield Batch(step_views, step_labels)
+        for step_views, *step_targets in zip(views, *(target.view(-1, local) for target in targets), strict=True):
+            yield Batch(step_views, Targets(*step_targets))
+
+    def _change(self, drawn: _Drawn, slots: Tensor, cuts: list[Tensor]) -> list[Tensor]:
+        return [
+            view.apply(images, to_device(select(choices, slots), self.device))
+            for view, images, choices in zip(drawn.views, cuts, drawn.choices, strict=True)
+        ]
+
+    def _labels(self, drawn: _Drawn, slots: Tensor) -> Tensor:
+        return self.split.labels[drawn.positions[slots]].to(self.device)

@@ -29,14 +29,17 @@ class EngineConfig:
     workers: int = 0
     """Threads that decode image files; 0 takes one per core."""
     evaluate_every: int = 1
-    """Epochs between evaluations; the last epoch is always evaluated."""
+    """Epochs between evaluations."""
+    evaluate_last: int = 1
+    """Epochs at the end that are all evaluated, whatever `evaluate_every`; 1 at least."""
     checkpoint_seconds: float = 30.0
     """Least time between checkpoints; 0 writes one after every epoch."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be counted."""
-        if self.evaluate_every < 1:
-            raise ConfigError(f"engine.evaluate_every must be at least 1; got {self.evaluate_every}.")
+        for name in ("evaluate_every", "evaluate_last"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"engine.{name} must be at least 1; got {getattr(self, name)}.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,6 +101,7 @@ class Trainer:
                 seed=config.seed,
                 device=self.device,
                 sampler=stage.sampler,
+                paste=stage.paste,
             )
             for stage in self.stages
         ]
@@ -199,7 +200,7 @@ class Trainer:
             course.images += len(values) * loader.batch_size
             record = {"epoch": epoch, "stage": number, "lr": rate, **_means(learner, values)}
             is_last = epoch + 1 == self.epochs
-            if is_last or (epoch + 1) % engine.evaluate_every == 0:
+            if epoch + engine.evaluate_last >= self.epochs or (epoch + 1) % engine.evaluate_every == 0:
                 names = {self.curve_split, self.test_split} if is_last else {self.curve_split}
                 record |= {name: _scalars(self.evaluate(name)) for name in sorted(names)}
             now = time.perf_counter()

@@ -1,0 +1,19 @@
+"""The mean direction of each class as its complement: ProCo without the spread of the classes (an ablation)."""
+
+from dataclasses import dataclass
+
+from proco.losses.prototypes import CentroidPrototypeLoss
+from proco.methods.method import Method, Task, Term
+from proco.methods.two_branch import MeanOverViews, TwoBranch
+
+
+@Method.registry.register("centroid_prototype")
+@dataclass(frozen=True, kw_only=True)
+class CentroidPrototype(TwoBranch):
+    """Contrast with the centroids of the classes."""
+
+    branch = "centroid_prototype"
+
+    def representation(self, task: Task) -> Term:
+        """Return the mean of the loss over the views."""
+        return MeanOverViews(CentroidPrototypeLoss(task.class_counts, task.dim, self.temperature))

@@ -1,0 +1,160 @@
+"""ProCo with what else its views and class distributions are good for: no more images a step, no larger network."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn.functional import kl_div
+
+from proco.augment import Paste
+from proco.errors import ConfigError
+from proco.losses.class_counts import log_prior
+from proco.losses.logit_adjustment import LogitAdjustedLoss
+from proco.losses.proco import ProCoLoss
+from proco.methods.method import Classification, Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
+from proco.methods.proco import ProCo
+from proco.methods.two_branch import BehindFirst, MeanOverViews
+from proco.models.network import Network, Outputs
+from proco.optim import OptimConfig
+
+
+class SharedClassification(Term):
+    """Logit adjustment on the first view, in which something may be pasted: share l(y) + (1 - share) l(pasted).
+
+    share is that of the area, moved by `trust` towards what the class distributions see in the embedding: the
+    probability of y rather than the pasted class, without the prior (ConCutMix's idea, with ProCo's distributions for
+    its prototypes).
+    """
+
+    def __init__(self, class_counts: Tensor, *, tau: float, trust: float, distributions: ProCoLoss) -> None:
+        super().__init__()
+        self.criterion = LogitAdjustedLoss(class_counts, tau=tau, reduction="none")
+        self.trust = trust
+        self.distributions = (distributions,)  # in a tuple: another term's module, which saves and moves it
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+        """Return the mean loss."""
+        logits, share = outputs[0].logits, targets.share
+        if self.trust:
+            share = torch.where(share < 1, torch.lerp(share, self._seen_share(outputs[0], targets), self.trust), share)
+        losses = share * self.criterion(logits, targets.labels) + (1 - share) * self.criterion(logits, targets.pasted)
+        mean: Tensor = losses.mean()
+        return mean
+
+    @torch.no_grad()
+    def _seen_share(self, view: Outputs, targets: Targets) -> Tensor:
+        (embeddings,) = joint_embeddings([view])
+        scores = self.distributions[0].logits(embeddings)
+        both = torch.stack([targets.labels, targets.pasted], dim=1)
+        own: Tensor = scores.gather(1, both).softmax(dim=1)[:, 0]
+        return own
+
+
+class OtherViews(Term):
+    """Logit adjustment on the views behind the first, which pass the network anyway."""
+
+    def __init__(self, class_counts: Tensor, *, tau: float) -> None:
+        super().__init__()
+        self.criterion = LogitAdjustedLoss(class_counts, tau=tau)
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+        """Return the mean over the views."""
+        return torch.stack([self.criterion(view.logits, targets.labels) for view in outputs[1:]]).mean()
+
+
+class Agreement(Term):
+    """The first view is to say what the others say: KL(others || first), of probabilities under the class priors.
+
+    Only images whose other view is recognised count, and of which nothing is covered (MDCS, ICCV 2023, without its
+    experts). The others are taken as they are. The loss comes in over the first ramp epochs.
+    """
+
+    epoch: Tensor
+    log_prior: Tensor
+
+    def __init__(self, class_counts: Tensor, *, ramp: int) -> None:
+        super().__init__()
+        self.register_buffer("log_prior", log_prior(class_counts, torch.float32))
+        # A tensor, so that a recorded step sees it move.
+        self.register_buffer("epoch", torch.zeros(()))
+        self.ramp = ramp
+
+    def start_epoch(self) -> None:
+        """Count the epoch."""
+        self.epoch += 1
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+        """Return the mean over views and images, those that do not count being 0."""
+        first = (outputs[0].logits + self.log_prior).log_softmax(dim=1)
+        losses = []
+        for view in outputs[1:]:
+            said = (view.logits.detach() + self.log_prior).log_softmax(dim=1)
+            counts = (said.argmax(dim=1) == targets.labels) & (targets.share == 1)
+            divergence = kl_div(first, said, reduction="none", log_target=True).sum(dim=1)
+            losses.append((divergence * counts).mean())
+        return torch.stack(losses).mean() * (self.epoch / self.ramp).clamp_max(1)
+
+
+@Method.registry.register("proco_plus")
+@dataclass(frozen=True, kw_only=True)
+class ProCoPlus(ProCo):
+    """ProCo with pasted boxes, classification of all views, agreement between them, and a last stretch for the head."""
+
+    paste: Paste = field(default_factory=Paste)
+    """Boxes of other images in the classifier's view (CutMix)."""
+    trust: float = 0.0
+    """How far the share of a pasted class follows the class distributions instead of its area, from 0 to 1."""
+    others_weight: float = 0.0
+    """Weight of the classifier's loss on the projector's views."""
+    agreement: float = 0.0
+    """Weight of the divergence between the classifier's view and the projector's."""
+    ramp: int = 20
+    """Epochs over which the agreement comes in."""
+    head_epochs: int = 0
+    """Epochs at the end, out of the run's, in which the classifier alone learns, without pasted boxes."""
+    head_lr: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Refuse weights below 0."""
+        super().__post_init__()
+        if self.classifier_epochs:
+            raise ConfigError("the method proco_plus is trained together; it has head_epochs, not classifier_epochs.")
+        for name in ("others_weight", "agreement", "head_epochs", "head_lr"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"method.{name} must not be negative; got {getattr(self, name):g}.")
+        if not 0 <= self.trust <= 1 or self.ramp < 1:
+            raise ConfigError(
+                f"method.trust lies between 0 and 1 and method.ramp is at least 1; got {self.trust:g} and {self.ramp}."
+            )
+
+    def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
+        """Return the joint stage, and the head's where it has epochs."""
+        if self.head_epochs >= epochs:
+            raise ConfigError(f"method.head_epochs is {self.head_epochs}, but the run has {epochs} epochs.")
+        criterion = self.criterion(task)
+        classification = SharedClassification(
+            task.class_counts, tau=self.tau, trust=self.trust, distributions=criterion
+        )
+        terms = {
+            "logit_adjustment": WeightedTerm(1.0, classification),
+            self.branch: WeightedTerm(self.weight, BehindFirst(MeanOverViews(criterion))),
+        }
+        if self.others_weight:
+            terms["others"] = WeightedTerm(self.others_weight, OtherViews(task.class_counts, tau=self.tau))
+        if self.agreement:
+            terms["agreement"] = WeightedTerm(self.agreement, Agreement(task.class_counts, ramp=self.ramp))
+        joint = Stage(
+            epochs=epochs - self.head_epochs, views=self.views, sampler=self.sampler, terms=terms, paste=self.paste
+        )
+        if not self.head_epochs:
+            return (joint,)
+        plain = Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))
+        head = Stage(
+            epochs=self.head_epochs,
+            views=self.views[:1],
+            terms={"logit_adjustment": WeightedTerm(1.0, plain)},
+            learning=("classifier",),
+            optim=OptimConfig(lr=self.head_lr, weight_decay=0.0, schedule="cosine", warmup=0.0),
+        )
+        return joint, head

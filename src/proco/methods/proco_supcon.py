@@ -1,0 +1,45 @@
+"""ProCo and supervised contrast within the batch, both beside the classifier (the ablation SC+CC+CR+MM)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from proco.losses.supcon import SupConLoss
+from proco.methods.method import Method, Targets, Task, Term
+from proco.methods.pairs import Pairs
+from proco.methods.proco import ProCo
+from proco.methods.two_branch import MeanOverViews
+from proco.models.network import Network, Outputs
+
+
+class Sum(Term):
+    """The sum of terms."""
+
+    def __init__(self, *terms: Term) -> None:
+        super().__init__()
+        for number, term in enumerate(terms):
+            self.add_module(str(number), term)
+
+    def start_epoch(self) -> None:
+        """Let the terms know."""
+        for term in self.children():
+            assert isinstance(term, Term)
+            term.start_epoch()
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+        """Return the sum."""
+        values: list[Tensor] = [term(outputs, targets, network) for term in self.children()]
+        return sum(values[1:], start=values[0])
+
+
+@Method.registry.register("proco_supcon")
+@dataclass(frozen=True, kw_only=True)
+class ProCoSupCon(ProCo):
+    """ProCo with SupCon over the same views, the two weighing the same."""
+
+    branch = "proco_supcon"
+
+    def representation(self, task: Task) -> Term:
+        """Return the sum of both losses."""
+        return Sum(MeanOverViews(self.criterion(task)), Pairs(SupConLoss(self.temperature, form="out")))

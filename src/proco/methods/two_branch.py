@@ -1,0 +1,112 @@
+"""What contrastive methods share: a classifier on the first view, a projector on the others, together or in turn."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from proco.augment import Auto, Sim, View
+from proco.errors import ConfigError
+from proco.losses.logit_adjustment import LogitAdjustedLoss
+from proco.methods.method import Classification, Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
+from proco.models.network import Network, Outputs
+from proco.optim import OptimConfig
+
+
+class MeanOverViews(Term):
+    """The mean of a criterion of (embeddings, labels) over views, which it sees in turn, so that statistics follow."""
+
+    def __init__(self, criterion: nn.Module) -> None:
+        super().__init__()
+        self.criterion = criterion
+
+    def start_epoch(self) -> None:
+        """Let statistics know."""
+        if callable(start := getattr(self.criterion, "start_epoch", None)):
+            start()
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+        """Return the mean loss."""
+        return torch.stack([self.criterion(view, targets.labels) for view in joint_embeddings(outputs)]).mean()
+
+
+class BehindFirst(Term):
+    """A term of the views behind the first."""
+
+    def __init__(self, term: Term) -> None:
+        super().__init__()
+        self.term = term
+
+    def start_epoch(self) -> None:
+        """Let the term know."""
+        self.term.start_epoch()
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+        """Return the term's value."""
+        value: Tensor = self.term(outputs[1:], targets, network)
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoBranch(Method):
+    """A logit-adjusted classifier on the first view and a representation term on the others.
+
+    With classifier_epochs, the representation branch learns alone, and then a classifier on the frozen backbone: a
+    linear probe of what contrast has learnt.
+    """
+
+    needs_projector = True
+    least_views = 2
+    branch: ClassVar[str]
+    """What the representation's loss is called in records."""
+
+    views: tuple[View, ...] = (Auto(), Sim(), Sim())
+    """The first is the classifier's, the others are the projector's."""
+    temperature: float = 0.1
+    weight: float = 1.0
+    """Of the representation's loss beside the classifier's: the paper's alpha."""
+    tau: float = 1.0
+    """Strength of the logit adjustment of the classifier."""
+    classifier_epochs: int = 0
+    """Train backbone and projector alone, and then a classifier on the frozen backbone for this many epochs. 0 trains
+    all of it together."""
+    classifier_lr: float = 2.5
+    """Learning rate of those epochs. SupCon's own is 5 for a batch of 512; this is for 256."""
+
+    def __post_init__(self) -> None:
+        """Refuse a negative length."""
+        super().__post_init__()
+        if self.classifier_epochs < 0:
+            raise ConfigError(f"method.classifier_epochs must not be negative; got {self.classifier_epochs}.")
+
+    @abstractmethod
+    def representation(self, task: Task) -> Term:
+        """Return the representation's term, of as many views as it is given."""
+
+    def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
+        """Return one joint stage, or the representation's and the classifier's."""
+        classification = WeightedTerm(1.0, Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau)))
+        term = self.representation(task)
+        if not self.classifier_epochs:
+            terms = {"logit_adjustment": classification, self.branch: WeightedTerm(self.weight, BehindFirst(term))}
+            return (Stage(epochs=epochs, views=self.views, sampler=self.sampler, terms=terms),)
+        representation = Stage(
+            epochs=epochs,
+            views=self.views[1:],
+            sampler=self.sampler,
+            terms={self.branch: WeightedTerm(1.0, term)},
+            learning=("backbone", "projector"),
+        )
+        classifier = Stage(
+            epochs=self.classifier_epochs,
+            views=self.views[:1],
+            terms={"logit_adjustment": classification},
+            learning=("classifier",),
+            optim=OptimConfig(
+                lr=self.classifier_lr, weight_decay=0.0, warmup=0.0, milestones=(0.6, 0.75, 0.9), factor=0.2
+            ),
+        )
+        return representation, classifier

@@ -1,0 +1,111 @@
+"""The parts of ProCo plus against their definitions."""
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from proco.augment import Paste
+from proco.errors import ConfigError
+from proco.losses import LogitAdjustedLoss, ProCoLoss
+from proco.methods.method import Targets, Task
+from proco.methods.proco_plus import Agreement, OtherViews, ProCoPlus, SharedClassification
+from proco.models.network import Outputs
+
+COUNTS = torch.tensor([40, 10, 3])
+TASK = Task(COUNTS, num_features=8, hidden=8, dim=6)
+LABELS = torch.tensor([0, 0, 1, 2])
+
+
+def view(seed: int) -> Outputs:
+    generator = torch.Generator().manual_seed(seed)
+    logits, embeddings = torch.randn(4, 3, generator=generator), torch.randn(4, 6, generator=generator)
+    return Outputs(torch.zeros(4, 8), logits, normalize(embeddings, dim=1))
+
+
+NETWORK = None  # none of the terms looks at it
+
+
+def test_both_classes_count_by_the_area_they_cover() -> None:
+    targets = Targets(LABELS, torch.tensor([1, 0, 2, 0]), torch.tensor([0.75, 1.0, 0.5, 0.2]))
+    term = SharedClassification(COUNTS, tau=1.0, trust=0.0, distributions=ProCoLoss(COUNTS, 6))
+    outputs = view(0)
+    log_probabilities = (outputs.logits + (COUNTS / COUNTS.sum()).log()).log_softmax(1)
+    expected = sum(
+        -share * row[y] - (1 - share) * row[other]
+        for row, y, other, share in zip(log_probabilities, *targets, strict=True)
+    )
+    torch.testing.assert_close(term([outputs], targets, NETWORK), expected / 4)
+
+
+def test_without_pasting_it_is_logit_adjustment() -> None:
+    term = SharedClassification(COUNTS, tau=1.3, trust=0.5, distributions=ProCoLoss(COUNTS, 6))
+    expected = LogitAdjustedLoss(COUNTS, tau=1.3)(view(0).logits, LABELS)
+    torch.testing.assert_close(term([view(0)], Targets.of(LABELS), NETWORK), expected)
+
+
+def test_full_trust_takes_the_share_the_distributions_see() -> None:
+    criterion = ProCoLoss(COUNTS, 6)
+    criterion(view(5).embeddings, LABELS)
+    targets = Targets(LABELS, torch.tensor([1, 0, 2, 0]), torch.tensor([0.75, 1.0, 0.5, 0.2]))
+    outputs = view(0)
+    assert outputs.embeddings is not None
+    scores = criterion.logits(outputs.embeddings).exp()
+    seen = torch.stack([scores[i, targets.labels[i]] / (scores[i, targets.labels[i]] + scores[i, targets.pasted[i]])
+                        for i in range(4)])  # fmt: skip
+    seen[1] = 1.0  # nothing is pasted there
+    trusting = SharedClassification(COUNTS, tau=1.0, trust=1.0, distributions=criterion)
+    blind = SharedClassification(COUNTS, tau=1.0, trust=0.0, distributions=criterion)
+    expected = blind([outputs], targets._replace(share=seen), NETWORK)
+    torch.testing.assert_close(trusting([outputs], targets, NETWORK), expected)
+
+
+def test_other_views_are_classified_too() -> None:
+    criterion = LogitAdjustedLoss(COUNTS)
+    expected = (criterion(view(1).logits, LABELS) + criterion(view(2).logits, LABELS)) / 2
+    value = OtherViews(COUNTS, tau=1.0)([view(0), view(1), view(2)], Targets.of(LABELS), NETWORK)
+    torch.testing.assert_close(value, expected)
+
+
+def test_agreement_is_a_divergence_from_views_that_are_right() -> None:
+    first, other = view(0), view(1)
+    prior = COUNTS / COUNTS.sum()
+    p = (other.logits.exp() * prior) / (other.logits.exp() * prior).sum(1, keepdim=True)
+    q = (first.logits.exp() * prior) / (first.logits.exp() * prior).sum(1, keepdim=True)
+    share = torch.tensor([1.0, 1.0, 1.0, 0.5])
+    counts = (p.argmax(1) == LABELS) & (share == 1)
+    assert counts.any()
+    assert not counts.all()
+    expected = ((p * (p / q).log()).sum(1) * counts).mean()
+    term = Agreement(COUNTS, ramp=4)
+    targets = Targets(LABELS, LABELS, share)
+    assert term([first, other], targets, NETWORK) == 0
+    for epoch in range(1, 6):
+        term.start_epoch()
+        torch.testing.assert_close(term([first, other], targets, NETWORK), expected * min(epoch / 4, 1))
+
+
+def test_agreement_moves_the_first_view_only() -> None:
+    logits = [torch.randn(4, 3, requires_grad=True) for _ in range(2)]
+    term = Agreement(COUNTS, ramp=1)
+    term.start_epoch()
+    outputs = [Outputs(torch.zeros(4, 8), value, None) for value in logits]
+    labels = logits[1].detach().add((COUNTS / COUNTS.sum()).log()).argmax(1)
+    term(outputs, Targets.of(labels), NETWORK).backward()
+    assert logits[0].grad is not None
+    assert logits[1].grad is None
+
+
+def test_head_is_the_last_of_the_epochs() -> None:
+    joint, head = ProCoPlus(head_epochs=5).stages(TASK, 30)
+    assert (joint.epochs, head.epochs) == (25, 5)
+    assert joint.paste == Paste()
+    assert head.paste is None
+    assert head.learning == ("classifier",)
+    with pytest.raises(ConfigError, match="head_epochs is 5, but the run has 5 epochs"):
+        ProCoPlus(head_epochs=5).stages(TASK, 5)
+
+
+@pytest.mark.parametrize("wrong", [{"trust": 2.0}, {"agreement": -1.0}, {"ramp": 0}, {"classifier_epochs": 3}])
+def test_wrong_settings_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigError):
+        ProCoPlus(**wrong)  # type: ignore[arg-type]

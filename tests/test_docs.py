@@ -103,5 +103,5 @@ def test_commands_of_the_documents_exist() -> None:
     for path in DOCUMENTS:
         for word in re.findall(r"^(?:\.venv/bin/)?proco (\w+)", path.read_text(), re.MULTILINE):
             assert word in commands, (path, word)
-        for recipe in re.findall(r"\b(?:quickstart|cifar100_lt)/\w+\b(?!\.)", path.read_text()):
-            assert recipe in recipe_names(), (path, recipe)
+        for recipe in re.findall(r"\b(?:quickstart|cifar100_lt)/[\w/.]*\w", path.read_text()):
+            assert recipe.removesuffix(".yaml") in recipe_names(), (path, recipe)

@@ -59,6 +59,10 @@ def compare(
     overrides = read_assignments(word for word in words if "=" in word)
     if "seed" in overrides:
         raise ConfigError("give the seeds with --seeds, not as a setting.")
+    if results is not None and (changed := _changes_the_result(overrides)):
+        raise ConfigError(
+            f"--results keeps what recipes give as they stand; {changed} changes that. Write a recipe that extends it."
+        )
     configs = {
         (recipe, seed): load_recipe(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds
     }
@@ -96,6 +100,16 @@ def compare(
     console.print("run folders:")
     for recipe, seed in configs:
         console.print(f"  {run_folder(out, recipe, seed)}", soft_wrap=True)
+
+
+def _changes_the_result(overrides: dict[str, Any]) -> str:
+    """Return the first setting that changes more than where the data lies and how the work is done, if any."""
+    for name, value in overrides.items():
+        if name == "data" and set(value) == {"source"} and set(value["source"]) <= {"path", "download"}:
+            continue
+        if name != "engine":
+            return name
+    return ""
 
 
 @dataclass

@@ -1,0 +1,100 @@
+"""Which recipes stand where in the tables. The paper's numbers are not here: recipes have their own (`published`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+METHODS = {"logit_adjustment": "logit adjustment", "bcl": "BCL", "proco": "ProCo", "proco_plus": "ProCo+"}
+NAMES = {**METHODS, "supcon": "SupCon", "cross_entropy": "cross-entropy"}
+DATASETS = {"cifar100_lt": "CIFAR-100-LT", "cifar10_lt": "CIFAR-10-LT"}
+IMBALANCES = (100, 50, 10)
+ABLATIONS = "cifar100_lt/ablations"
+LOSS_WEIGHTS = f"{ABLATIONS}/alpha"
+PROBES = f"{ABLATIONS}/probe_"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of recipes: rows by name, in each a recipe for every column. One nameless column is a plain list."""
+
+    corner: str
+    columns: Sequence[str]
+    rows: dict[str, Sequence[str]]
+
+
+class Setting(NamedTuple):
+    """Where methods are compared: the recipe of a method is `folder/method` and the ending."""
+
+    dataset: str
+    imbalance: int
+    epochs: int
+
+    def recipe(self, method: str) -> str:
+        """Return the name of a method's recipe."""
+        return f"{self.dataset}/{method}_{self.imbalance}" + ("_400epochs" if self.epochs == 400 else "")
+
+
+SHORT = Setting("cifar100_lt", 100, 200)
+LONG = Setting("cifar100_lt", 100, 400)
+SETTINGS = (*(Setting(dataset, imbalance, 200) for dataset in DATASETS for imbalance in IMBALANCES), LONG)
+
+MAIN = {
+    label: Grid(
+        "method",
+        [str(imbalance) for imbalance in IMBALANCES],
+        {
+            name: [Setting(dataset, gamma, 200).recipe(method) for gamma in IMBALANCES]
+            for method, name in METHODS.items()
+        },
+    )
+    for dataset, label in DATASETS.items()
+}
+LONG_MAIN = Grid("method", [""], {name: [LONG.recipe(method)] for method, name in METHODS.items()})
+
+_PROCO, _BCL, _ADJUSTMENT = (SHORT.recipe(method) for method in ("proco", "bcl", "logit_adjustment"))
+COMPLEMENTS = Grid(
+    "class complement",
+    [""],
+    {
+        "EMA prototype": [f"{ABLATIONS}/ema_prototype"],
+        "centroid prototype": [f"{ABLATIONS}/centroid_prototype"],
+        "normal distribution": [f"{ABLATIONS}/normal_distribution"],
+        "von Mises-Fisher distribution (ProCo)": [_PROCO],
+    },
+)
+COMBINATIONS = Grid(
+    "parts",
+    [""],
+    {
+        "none (logit adjustment)": [_ADJUSTMENT],
+        "CC": [f"{ABLATIONS}/learnable_prototype"],
+        "SC": [f"{ABLATIONS}/supcon"],
+        "SC + CC (BCL)": [_BCL],
+        "SC + CC + CR + MM": [f"{ABLATIONS}/proco_supcon"],
+        "CC + CR + MM (ProCo)": [_PROCO],
+    },
+)
+LOSS_FORMS = Grid(
+    "form",
+    [str(imbalance) for imbalance in IMBALANCES],
+    {
+        "out": [f"{ABLATIONS}/proco_out_{gamma}" for gamma in IMBALANCES],
+        "in (ProCo)": [Setting("cifar100_lt", gamma, 200).recipe("proco") for gamma in IMBALANCES],
+    },
+)
+AUGMENTATION = Grid(
+    "method",
+    ["without", "with"],
+    {
+        METHODS[method]: [f"{ABLATIONS}/{method}_weak", SHORT.recipe(method)]
+        for method in ("logit_adjustment", "bcl", "proco")
+    },
+)
+BALANCED = Grid(
+    "method",
+    ["CIFAR-100", "CIFAR-10"],
+    {
+        NAMES["cross_entropy"]: ["cifar100/cross_entropy", "cifar10/cross_entropy"],
+        NAMES["proco"]: ["cifar100/proco", "cifar10/proco"],
+    },
+)

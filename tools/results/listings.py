@@ -1,0 +1,95 @@
+"""Run by run: time, figures, settings that differ, and the runs that settings were chosen by."""
+
+from collections.abc import Sequence
+from statistics import mean
+
+from tools.results.cells import number, table
+from tools.results.runs import Entry, Runs
+from tools.results.spread import Spread
+from tools.results.tables import GROUPS
+
+
+def hardware_list(runs: Runs) -> str:
+    """Name what the runs were made on, and how many were."""
+    made = [f"{entry['hardware']}, torch {entry['torch']}" for entry in runs.tested]
+    return "; ".join(f"{name} ({made.count(name)} runs)" for name in sorted(set(made))) or "no run yet"
+
+
+def time_table(runs: Runs) -> str:
+    """Return the seconds of runs, alone on the GPU and side by side, by recipe, number of evaluations and hardware."""
+    rows = []
+    for label in dict.fromkeys(_work(entry) for entry in runs.tested):
+        recipe, epochs, evaluations, hardware = label
+        entries = [entry for entry in runs.of(recipe) if _work(entry) == label]
+        shared = [entry for entry in entries if entry["lanes"] > 1]
+        rows.append(
+            {
+                "recipe": recipe,
+                "epochs": str(epochs),
+                "evaluations": str(evaluations),
+                "alone, s": _seconds([entry for entry in entries if entry["lanes"] == 1]),
+                "side by side, s": _seconds(shared),
+                "lanes": ", ".join(str(lanes) for lanes in sorted({entry["lanes"] for entry in shared})) or "-",
+                "hardware": hardware,
+            }
+        )
+    return table(rows)
+
+
+def _work(entry: Entry) -> tuple[str, int, int, str]:
+    evaluations = sum(accuracy is not None for accuracy in entry["curve"]["top1"])
+    return entry["recipe"], entry["epochs"], evaluations, entry["hardware"]
+
+
+def _seconds(entries: Sequence[Entry]) -> str:
+    if not entries:
+        return "-"
+    return f"{mean(entry['seconds'] / entry['lanes'] for entry in entries):.0f} ({len(entries)})"
+
+
+def run_table(runs: Runs) -> str:
+    """Return all runs on the test set, one row each."""
+    return table(
+        [
+            {
+                "recipe": entry["recipe"],
+                "seed": str(entry["seed"]),
+                **{group: number(entry[figure]) for figure, group in GROUPS.items()},
+                "best": number(entry["best_top1"]) if entry["curve"]["split"] == "test" else "-",
+                "last 20": number(entry["mean_last_20"]) if entry["curve"]["split"] == "test" else "-",
+                "commit": entry["commit"][:7] or "-",
+            }
+            for entry in runs.tested
+        ]
+    )
+
+
+def departure_list(runs: Runs) -> str:
+    """Say which runs on the test set have other settings than their recipe has now."""
+    seeds: dict[tuple[str, str], list[str]] = {}
+    for entry in runs.tested:
+        if departures := runs.departures(entry):
+            seeds.setdefault((entry["recipe"], ", ".join(departures)), []).append(str(entry["seed"]))
+    lines = [f"- {recipe}, seed {', '.join(found)}: {departures}" for (recipe, departures), found in seeds.items()]
+    if not lines:
+        return "Every run has the settings that its recipe has now."
+    return "\n".join(["Runs with other settings than their recipe has now:", "", *lines])
+
+
+def choice_table(runs: Runs) -> str:
+    """Return the runs that were made to choose settings: what differs from the recipe, and the validation figures."""
+    labelled = [((entry["recipe"], ", ".join(runs.departures(entry))), entry) for entry in runs.choosing]
+    rows = []
+    for label in dict.fromkeys(label for label, _ in labelled):
+        entries = [entry for other, entry in labelled if other == label]
+        last = [next(value for value in reversed(entry["curve"]["top1"]) if value is not None) for entry in entries]
+        rows.append(
+            {
+                "recipe": label[0],
+                "settings": label[1] or "-",
+                "split": ", ".join(sorted({entry["curve"]["split"] for entry in entries})),
+                "last epoch": str(Spread.of(last)),
+                "last 20": str(Spread.of([entry["mean_last_20"] for entry in entries])),
+            }
+        )
+    return table(rows)

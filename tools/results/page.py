@@ -1,0 +1,187 @@
+"""The page docs/results.md: the text around tables and figures."""
+
+from tools.results import experiments
+from tools.results.differences import difference_sentences, difference_table
+from tools.results.listings import choice_table, departure_list, hardware_list, run_table, time_table
+from tools.results.runs import Runs
+from tools.results.series import BATCH_SIZE, LEARNING_CURVES, LOSS_WEIGHT, drawable
+from tools.results.tables import grid_table, group_table, loss_weight_table, probe_table
+
+_HOW_TO_READ = """\
+# Results
+
+Made by `make results` from the files in `results/`, one for each finished run. No number of ours is typed by hand; a
+test fails when the page is not what the files give.
+
+## How to read
+
+- **ours**: accuracy on the test set after the last epoch, in percent: mean ± standard deviation (number of seeds). One
+  seed has no deviation. No epoch is chosen.
+- **best**: the mean over the seeds of the best epoch on the test set, of those that were evaluated. It is chosen by
+  looking at the test set and is too good for that reason; it is here only because the paper reports it.
+- **paper**: what the paper reports. Its CIFAR numbers are the best epoch on the test set of single runs, so they
+  compare with "best" rather than with "ours".
+- **imbalance**: training images of the largest class over those of the smallest. Where a table has several, the heads
+  of its columns begin with it.
+- Hardware: {hardware}.
+
+A recipe is a file of settings in the package. Its runs, and their entries in `results/`, are made by
+
+```sh
+proco compare RECIPE... --seeds 0 1 2 --lanes 3 --results results data.source.path=PATH
+```
+
+"""
+
+
+def write_page(runs: Runs) -> str:
+    """Return the page as Markdown."""
+    sections = [
+        _main(runs),
+        _groups(runs),
+        _differences(runs),
+        _ablations(runs),
+        _curves(runs),
+        _time(runs),
+        _runs(runs),
+    ]
+    if runs.choosing:
+        sections.append(_choices(runs))
+    return _HOW_TO_READ.format(hardware=hardware_list(runs)) + "\n\n".join(sections) + "\n"
+
+
+def _main(runs: Runs) -> str:
+    tables = [f"### {label}, 200 epochs\n\n{grid_table(runs, grid)}" for label, grid in experiments.MAIN.items()]
+    long = f"### CIFAR-100-LT, imbalance 100, 400 epochs\n\n{grid_table(runs, experiments.LONG_MAIN)}"
+    return "\n\n".join(["## Long-tailed CIFAR", *tables, long])
+
+
+def _groups(runs: Runs) -> str:
+    return f"""\
+## Many, medium and few
+
+CIFAR-100-LT at imbalance 100. Classes with more than 100 training images are many, with fewer than 20 few, the others
+medium.
+
+### 200 epochs
+
+{group_table(runs, experiments.SHORT)}
+
+### 400 epochs
+
+{group_table(runs, experiments.LONG)}"""
+
+
+def _differences(runs: Runs) -> str:
+    text = """\
+## Do the paper's differences hold?
+
+Differences of the last epoch, in points, seed by seed over the seeds that both methods have (their number in brackets),
+with a 95 % t-interval of the mean. With three seeds the interval is 2.5 standard deviations to either side, so only
+large differences exclude 0. The interval is of our runs alone: the paper's difference has a spread of its own, which is
+not known."""
+    parts = [
+        f"### ProCo over {experiments.METHODS[other]}\n\n"
+        f"{difference_table(runs, 'proco', other)}\n\n{difference_sentences(runs, 'proco', other)}"
+        for other in ("bcl", "logit_adjustment")
+    ]
+    return "\n\n".join([text, *parts])
+
+
+def _ablations(runs: Runs) -> str:
+    return f"""\
+## Ablations
+
+CIFAR-100-LT, 200 epochs; imbalance 100 where nothing else is said.
+
+### Class complements
+
+What stands for a class in the contrast.
+
+{grid_table(runs, experiments.COMPLEMENTS)}
+
+### Combinations
+
+SC: supervised contrast of samples. CC: class complement. CR: complements computed from features instead of learnt.
+MM: margins by class frequency.
+
+{grid_table(runs, experiments.COMBINATIONS)}
+
+### Form of the loss
+
+The logarithm of the mean over the positives ("in"), or the mean of their logarithms ("out"); by imbalance.
+
+{grid_table(runs, experiments.LOSS_FORMS)}
+
+### AutoAugment
+
+Without AutoAugment the classifier's view is cropped and mirrored only; Cutout goes too.
+
+{grid_table(runs, experiments.AUGMENTATION)}
+
+### Weight of the contrastive loss
+
+The paper shows a figure without numbers, with the best accuracy at 1.
+
+{_figure(runs, LOSS_WEIGHT, "Test accuracy by the weight of the contrastive loss")}{loss_weight_table(runs)}
+
+### Representation branch alone
+
+Backbone and projector are trained without the classifier; then a linear classifier, with logit adjustment, is trained
+on the frozen backbone. The paper shows a figure without numbers, and gives no settings.
+
+{_figure(runs, BATCH_SIZE, "Test accuracy by batch size, a line a method")}{probe_table(runs)}
+
+### Balanced data
+
+The whole of CIFAR-100 and CIFAR-10.
+
+{grid_table(runs, experiments.BALANCED)}"""
+
+
+def _curves(runs: Runs) -> str:
+    figure = _figure(runs, LEARNING_CURVES, "Test accuracy by epoch, a line a method").strip()
+    return f"""\
+## Learning curves
+
+CIFAR-100-LT, imbalance 100, 200 epochs; to the right the end of it. Lines are means over the seeds, bands go from the
+least to the most accurate seed.
+
+{figure or "No run yet."}"""
+
+
+def _time(runs: Runs) -> str:
+    return f"""\
+## Time
+
+Seconds of a run, its evaluations included: mean (number of runs). "alone": it had the GPU to itself. "side by side": as
+many as "lanes" says shared the GPU; their seconds are divided by that number, which is what a run costs while all lanes
+are busy.
+
+{time_table(runs)}"""
+
+
+def _runs(runs: Runs) -> str:
+    return f"""\
+## All runs
+
+"all", "many", "medium" and "few" are of the last epoch; "last 20" is the mean of the last 20 epochs.
+{departure_list(runs)}
+
+{run_table(runs)}"""
+
+
+def _choices(runs: Runs) -> str:
+    return f"""\
+## Choices
+
+Runs by which settings were chosen, evaluated on images that were held out for it. They are in no table above.
+
+{choice_table(runs)}"""
+
+
+def _figure(runs: Runs, name: str, alt: str) -> str:
+    if name not in drawable(runs):
+        return ""
+    note = "" if name == LEARNING_CURVES else "Bars are one standard deviation over the seeds.\n\n"
+    return f"{note}![{alt}](figures/{name}.svg)\n\n"

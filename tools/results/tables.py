@@ -1,0 +1,69 @@
+"""Tables of accuracy by recipe, beside the paper's."""
+
+from tools.results.cells import number, spread_or_no_run, table
+from tools.results.experiments import METHODS, NAMES, Grid, Setting
+from tools.results.runs import Runs
+from tools.results.series import loss_weights, probes
+
+GROUPS = {"top1": "all", "many": "many", "medium": "medium", "few": "few"}
+
+
+def grid_table(runs: Runs, grid: Grid) -> str:
+    """Return paper, ours and best epoch for each cell. A row is left out until one of its recipes is there."""
+    rows = []
+    for name, recipes in grid.rows.items():
+        if any(runs.knows(recipe) for recipe in recipes):
+            row = {grid.corner: name}
+            for column, recipe in zip(grid.columns, recipes, strict=True):
+                start = f"{column}: " if column else ""
+                row[f"{start}paper"] = number(runs.paper(recipe), 1)
+                row[f"{start}ours"] = spread_or_no_run(runs.spread(recipe))
+                row[f"{start}best"] = _best(runs, recipe)
+            rows.append(row)
+    return table(rows)
+
+
+def _best(runs: Runs, recipe: str) -> str:
+    best = runs.spread(recipe, "best_top1")
+    return number(None if best is None else best.mean)
+
+
+def group_table(runs: Runs, setting: Setting) -> str:
+    """Return accuracy of all, many, medium and few beside the paper's, one row a method."""
+    rows = []
+    for method, name in METHODS.items():
+        recipe = setting.recipe(method)
+        if runs.knows(recipe):
+            row = {"method": name}
+            for figure, group in GROUPS.items():
+                row[f"{group}: paper"] = number(runs.paper(recipe, figure), 1)
+                row[f"{group}: ours"] = spread_or_no_run(runs.spread(recipe, figure))
+            rows.append(row)
+    return table(rows)
+
+
+def loss_weight_table(runs: Runs) -> str:
+    """Return accuracy by the weight of the contrastive loss."""
+    return table(
+        [
+            {
+                "alpha": "0 (logit adjustment)" if point.x == 0 else f"{point.x:g}",
+                "ours": spread_or_no_run(point.spread),
+                "best": _best(runs, point.recipe),
+            }
+            for point in loss_weights(runs)
+        ]
+    )
+
+
+def probe_table(runs: Runs) -> str:
+    """Return accuracy of the representation branch alone, a row a batch size, a column a method."""
+    found = {method: {point.x: point.spread for point in points} for method, points in probes(runs).items()}
+    sizes = sorted({size for spreads in found.values() for size in spreads})
+    return table(
+        [
+            {"batch size": f"{size:g}"}
+            | {NAMES.get(method, method): spread_or_no_run(spreads.get(size)) for method, spreads in found.items()}
+            for size in sizes
+        ]
+    )

@@ -9,6 +9,7 @@ from torch import nn
 
 from proco.augment import Plain
 from proco.data.dataset import Dataset
+from proco.data.images import ArrayImages
 from proco.losses import LogitAdjustedLoss, ProCoLoss
 from proco.methods.method import Stage, Targets, Task
 from proco.methods.proco import ProCo
@@ -113,6 +114,7 @@ def run_steps(dataset: Dataset, device: torch.device, **how: bool) -> tuple[torc
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")
 def test_step_is_recorded_while_the_next_block_is_made(tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader_module, "_GPU_BLOCK_BYTES", 1)
+    monkeypatch.setattr(ArrayImages, "are_slow", True)
     device = torch.device("cuda", 0)
     plain_values, _ = run_steps(tiny_dataset, device)
     values, _ = run_steps(tiny_dataset, device, graph=True)

@@ -8,6 +8,7 @@ from proco.augment.paste import Paste
 from proco.augment.plain import Plain
 from proco.augment.sim import Sim
 from proco.data.dataset import Dataset
+from proco.data.images import ArrayImages
 from proco.errors import ConfigError
 from proco.training import loader as loader_module
 from proco.training.loader import EpochLoader
@@ -100,11 +101,13 @@ def test_views_do_not_depend_on_the_batch_size(tiny_dataset: Dataset) -> None:
     assert torch.equal(small_labels, large_labels)
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 def test_views_do_not_depend_on_the_blocks_they_are_made_in(
-    tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+    tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch, ahead: bool
 ) -> None:
     whole, _ = epoch_of(make_loader(tiny_dataset), 5)
     monkeypatch.setattr(loader_module, "_CPU_BLOCK_BYTES", 1)
+    monkeypatch.setattr(ArrayImages, "are_slow", ahead)
     loader = make_loader(tiny_dataset)
     assert loader.steps_per_block == 1
     by_step, _ = epoch_of(loader, 5)

@@ -37,6 +37,7 @@ class GeneratedImages:
     """Noise of the asked-for size, as many images as there are classes."""
 
     warnings: tuple[str, ...] = ()
+    are_slow = False
 
     def __init__(self, length: int, channels: int, common_size: tuple[int, int] | None) -> None:
         self.length, self.channels, self.common_size = length, channels, common_size

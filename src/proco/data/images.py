@@ -45,6 +45,10 @@ class Images(Protocol):
         """Height and width, where all images have the same; None where they differ or are not known."""
 
     @property
+    def are_slow(self) -> bool:
+        """Whether cutting takes long enough to do it ahead, in another thread."""
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What went wrong so far and was passed over, in sentences for the end of a run."""
 
@@ -65,6 +69,8 @@ class ArrayImages:
 
     On a GPU nothing waits for the host: only shapes and windows decide what is done, never pixels or boxes there.
     """
+
+    are_slow = False
 
     def __init__(self, pixels: Tensor) -> None:
         if pixels.dim() != 4 or pixels.dtype != torch.uint8:
@@ -131,6 +137,7 @@ class FileImages:
 
     channels = 3
     common_size = None
+    are_slow = True
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = tuple(paths)

@@ -22,10 +22,21 @@ def select(choices: T, index: slice | Tensor) -> T:
 
 
 def to_device(choices: T, device: torch.device) -> T:
-    """Return the choices on another device."""
+    """Return the choices on another device, but for fields that their NamedTuple names in `stay_on_cpu`."""
+    if isinstance(choices, Tensor):
+        return cast(T, send(choices, device))
+    stay = getattr(choices, "stay_on_cpu", ())
+    names = getattr(choices, "_fields", ())
+    parts = (part if name in stay else to_device(part, device) for name, part in zip(names, choices, strict=True))
+    return cast(T, type(choices)(*parts))
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return the tensor on the device; the host does not wait for what a GPU has still to do before it arrives."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)  # from other memory it would wait all the same
     # A copy to the CPU that is not waited for could be read before it is there.
-    non_blocking = device.type != "cpu"
-    return cast(T, _map(lambda tensor: tensor.to(device, non_blocking=non_blocking), choices))
+    return tensor.to(device, non_blocking=device.type != "cpu")
 
 
 def _map(change: Callable[[Tensor], Tensor], choices: Any) -> Any:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from proco.augment import geometric, photometric
+from proco.augment.choices import send
 from proco.augment.selection import group
 
 _MOVES = {
@@ -47,6 +48,11 @@ class Steps(NamedTuple):
     operation: Tensor  # index into OPERATIONS, or NOTHING
     strength: Tensor  # float32
 
+    @property
+    def stay_on_cpu(self) -> tuple[str, ...]:
+        """The operations, by which the host sorts the images: it would have to wait for a GPU to tell."""
+        return ("operation",)
+
 
 def join(*parts: Steps) -> Steps:
     """Return the steps of all parts, in their order."""
@@ -56,17 +62,19 @@ def join(*parts: Steps) -> Steps:
 def apply_steps(images: Tensor, steps: Steps, *, fill: geometric.Fill = 0, bilinear: bool = False) -> Tensor:
     """Apply each image's steps to images (N, C, H, W) uint8; fill and bilinear are those of the moves.
 
-    Each operation gets the images that chose it, all at once. Sorting them waits for the device once.
+    Each operation gets the images that chose it, all at once. Operations on the CPU are sorted there, and a GPU is not
+    waited for.
     """
     operations = [_nothing, *(_operation(name, images.shape, fill, bilinear) for name in OPERATIONS)]
     for groups, strength in zip(group(steps.operation, len(OPERATIONS)), steps.strength.unbind(1), strict=True):
-        sorted_images = torch.split(images.index_select(0, groups.order), groups.sizes)
-        sorted_strength = torch.split(strength[groups.order], groups.sizes)
+        order, inverse = send(groups.order, images.device), send(groups.inverse, images.device)
+        sorted_images = torch.split(images.index_select(0, order), groups.sizes)
+        sorted_strength = torch.split(strength[order], groups.sizes)
         changed = [
             operation(some, their_strength) if len(some) else some
             for operation, some, their_strength in zip(operations, sorted_images, sorted_strength, strict=True)
         ]
-        images = torch.cat(changed).index_select(0, groups.inverse)
+        images = torch.cat(changed).index_select(0, inverse)
     return images
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from proco.augment.choices import send
 from proco.augment.geometric import resized_crop
 from proco.augment.window import Window
 from proco.data.decode import in_threads, read_image
@@ -106,14 +107,14 @@ class ArrayImages:
         pieces: list[list[Tensor]] = [[] for _ in cuts]
         randoms = [torch.split(cut.randoms, rows) for cut in cuts]
         for number, chunk in enumerate(torch.split(positions, rows)):
-            pixels = _move(self.pixels[_move(chunk, self.pixels.device)], device)
+            pixels = send(self.pixels[send(chunk, self.pixels.device)], device)
             for piece, cut, chunk_randoms in zip(pieces, cuts, randoms, strict=True):
-                piece.append(_cut(pixels, cut.window, _move(chunk_randoms[number], device), size))
+                piece.append(_cut(pixels, cut.window, send(chunk_randoms[number], device), size))
         return [torch.cat(piece) if len(piece) > 1 else piece[0] for piece in pieces]
 
     def subset(self, positions: Tensor) -> "ArrayImages":
         """Return a copy of the images at positions (n,), in that order."""
-        return ArrayImages(self.pixels[_move(positions, self.pixels.device)])
+        return ArrayImages(self.pixels[send(positions, self.pixels.device)])
 
     def to(self, device: torch.device) -> "ArrayImages":
         """Return the same images kept on device."""
@@ -181,7 +182,7 @@ class FileImages:
         )
         failures = [failure for failed in in_threads(lambda task: task.into(results), tasks) for failure in failed]
         self._record({self.paths[numbers[row]]: reason for row, reason in failures}, numbers)
-        return [_move(result, device) for result in results]
+        return [send(result, device) for result in results]
 
     def subset(self, positions: Tensor) -> "FileImages":
         """Return the files at positions (n,), in that order, with a record of their own."""
@@ -264,8 +265,3 @@ def _resize(image: Tensor, box: tuple[int, ...], size: Sequence[int]) -> Tensor:
     top, left, height, width = box
     part = image[None, :, top : top + height, left : left + width]
     return interpolate(part, size=size, mode="bilinear", antialias=True)[0]
-
-
-def _move(tensor: Tensor, device: torch.device) -> Tensor:
-    # A copy to the device need not be waited for; one from it must be, or the host reads what is not there yet.
-    return tensor.to(device, non_blocking=device.type != "cpu")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from proco.augment.choices import send
 from proco.augment.window import CentreWindow
 from proco.data.dataset import Split
 from proco.data.images import Cut
@@ -47,7 +48,7 @@ def evaluate(
         (images,) = split.images.cut(positions, [cut], size, device)
         with torch.autocast(device.type, autocast, enabled=autocast is not None):
             outputs = network(images)
-        evaluation.update(predict(in_float32(outputs), class_counts), split.labels[positions].to(device))
+        evaluation.update(predict(in_float32(outputs), class_counts), send(split.labels[positions], device))
     network.train(was_training)
     wait_for(device)
     return evaluation.metrics()

@@ -6,13 +6,14 @@ undergoes depends on its place in the epoch alone: not on the batch size, the de
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from proco.augment import Paste, View
-from proco.augment.choices import select, to_device
+from proco.augment.choices import select, send, to_device
 from proco.augment.paste import PasteChoices
 from proco.data.dataset import Split
 from proco.data.images import Cut
@@ -94,6 +95,11 @@ class EpochLoader:
         boxes = self.paste.draw(len(positions), generator_for(self.seed, epoch, "boxes"))
         return _Epoch(own, _Pasted(self._draw(others, self.views[:1], epoch, "pasted "), boxes))
 
+    def begin(self, epoch: int) -> Iterator[Batch]:
+        """Return the batches of an epoch, the first of them made already: a GPU makes them when it gets to it."""
+        batches = self.batches(epoch)
+        return chain([next(batches)], batches)
+
     def batches(self, epoch: int) -> Iterator[Batch]:
         """Yield the batches of this rank: of each step's images, the rank-th of world_size equal parts."""
         drawn = self.draw(epoch)
@@ -158,7 +164,7 @@ class EpochLoader:
         ]
 
     def _labels(self, drawn: _Drawn, slots: Tensor) -> Tensor:
-        return self.split.labels[drawn.positions[slots]].to(self.device)
+        return send(self.split.labels[drawn.positions[slots]], self.device)
 
 
 def _one_ahead(make: Callable[[Tensor], list[Tensor]], blocks: Sequence[Tensor]) -> Iterator[list[Tensor]]:

@@ -21,7 +21,8 @@ class EngineConfig:
     """Of the network's products; `auto` is bfloat16 on a GPU and float32 elsewhere. Losses are float32 at least.
     float64 is for comparing machines or numbers of ranks: rounding errors then do not grow into differences."""
     compile: bool = False
-    """Compile the step with torch.compile: half a minute once, a quarter off each step on a GPU."""
+    """Compile the step with torch.compile: half a minute once, a quarter off each step on a GPU. Not for the small
+    networks of CIFAR, which have kernels of their own that are faster and that it does without."""
     graph: bool = True
     """Record the step once and replay it (CUDA graph), on one GPU."""
     deterministic: bool = False

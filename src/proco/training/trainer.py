@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from proco.training.evaluate import evaluate
 from proco.training.journal import Journal, Listener, Silent
 from proco.training.lanes import wait_for
 from proco.training.learner import Learner, Step
-from proco.training.loader import EpochLoader
+from proco.training.loader import Batch, EpochLoader
 from proco.training.made_with import made_with
 from proco.training.pixels import image_size, normalisation
 from proco.training.run_folder import RunError, RunFolder
@@ -191,11 +192,18 @@ class Trainer:
         on_one_gpu = self.device.type == "cuda" and world_size() == 1
         step = Step(learner, optimizer, self.average, compile=engine.compile, graph=engine.graph and on_one_gpu)
         loader = self.loaders[number]
-        for epoch in range(course.epoch, first_epoch + stage.epochs):
+        end = first_epoch + stage.epochs
+        batches = loader.begin(course.epoch)
+        for epoch in range(course.epoch, end):
             rate = self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs)
             set_learning_rate(optimizer, rate)
             epoch_started = time.perf_counter()
-            values = self._train_epoch(learner, step, loader, epoch, journal)
+            means = self._train_epoch(learner, step, batches, epoch, len(loader), journal)
+            if epoch + 1 < end:
+                batches = loader.begin(epoch + 1)  # while a GPU is still at work on this one
+            wait_for(self.device)
+            values = means.cpu()
+            _require_finite(values, learner.names, epoch, journal.folder)
             course.train_seconds += time.perf_counter() - epoch_started
             course.images += len(values) * loader.batch_size
             record = {"epoch": epoch, "stage": number, "lr": rate, **_means(learner, values)}
@@ -215,19 +223,17 @@ class Trainer:
                 saved = now
             journal.listener.on_epoch(record)
 
-    def _train_epoch(self, learner: Learner, step: Step, loader: EpochLoader, epoch: int, journal: Journal) -> Tensor:
-        """Return the values of the terms and the accuracy of every step, (steps, T + 1), on the CPU."""
+    def _train_epoch(
+        self, learner: Learner, step: Step, batches: Iterator[Batch], epoch: int, steps: int, journal: Journal
+    ) -> Tensor:
+        """Return the values of the terms and the accuracy of every step, (steps, T + 1); a GPU is not waited for."""
         torch.manual_seed(seed_for(self.config.seed, epoch, "network", rank()))  # dropout, of each rank its own
         learner.start_epoch()
         history = []
-        for number, batch in enumerate(loader.batches(epoch)):
+        for number, batch in enumerate(batches):
             history.append(step(batch).clone())  # the recorded step writes its values to one place
-            journal.listener.on_step(epoch, number + 1, len(loader))
-        means = all_reduce_sum(torch.stack(history)) / world_size()
-        wait_for(self.device)
-        values = means.cpu()
-        _require_finite(values, learner.names, epoch, journal.folder)
-        return values
+            journal.listener.on_step(epoch, number + 1, steps)
+        return all_reduce_sum(torch.stack(history)) / world_size()
 
     def _state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         return {

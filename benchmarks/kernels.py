@@ -77,18 +77,22 @@ def _backward(result: Tensor, inputs: list[Tensor], upstream: Tensor) -> Callabl
     return lambda: torch.autograd.grad(result, inputs, upstream, retain_graph=True)
 
 
+def copied(channels: int, images: int, device: torch.device) -> Callable[[], object]:
+    """Return a copy of the layer's input."""
+    source = torch.randn(images, channels, SHAPES[channels], SHAPES[channels], device=device).bfloat16()
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
 def measure(images: int, channels: tuple[int, ...], seconds: float, device: torch.device) -> list[dict[str, Any]]:
     """Return a row for each layer."""
-    on_gpu = device.type == "cuda"
-    per_run = _REPEATS if on_gpu else 1
-    wrap = recorded if on_gpu else (lambda run: run)
     rows = []
     for width in channels:
-        source = torch.randn(images, width, SHAPES[width], SHAPES[width], device=device).bfloat16()
-        target = torch.empty_like(source)
         for name, ways in layers(width, images, device).items():
-            contenders = {who: wrap(run) for who, run in ways.items()} | {"copy": wrap(lambda: target.copy_(source))}
-            us = {who: 1e3 * ms / per_run for who, ms in interleaved_ms(contenders, device, seconds=seconds).items()}
+            runs = ways | {"copy": copied(width, images, device)}
+            contenders = {who: recorded(run) for who, run in runs.items()}
+            times = interleaved_ms(contenders, device, seconds=seconds)
+            us = {who: 1e3 * ms / _REPEATS for who, ms in times.items()}
             rows.append(
                 {
                     "channels": width,

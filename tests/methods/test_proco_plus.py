@@ -27,7 +27,7 @@ NETWORK = None  # none of the terms looks at it
 
 def test_both_classes_count_by_the_area_they_cover() -> None:
     targets = Targets(LABELS, torch.tensor([1, 0, 2, 0]), torch.tensor([0.75, 1.0, 0.5, 0.2]))
-    term = SharedClassification(COUNTS, tau=1.0, trust=0.0, distributions=ProCoLoss(COUNTS, 6))
+    term = SharedClassification(COUNTS, taus=[1.0], trust=0.0, distributions=ProCoLoss(COUNTS, 6))
     outputs = view(0)
     log_probabilities = (outputs.logits + (COUNTS / COUNTS.sum()).log()).log_softmax(1)
     expected = sum(
@@ -38,7 +38,7 @@ def test_both_classes_count_by_the_area_they_cover() -> None:
 
 
 def test_without_pasting_it_is_logit_adjustment() -> None:
-    term = SharedClassification(COUNTS, tau=1.3, trust=0.5, distributions=ProCoLoss(COUNTS, 6))
+    term = SharedClassification(COUNTS, taus=[1.3], trust=0.5, distributions=ProCoLoss(COUNTS, 6))
     expected = LogitAdjustedLoss(COUNTS, tau=1.3)(view(0).logits, LABELS)
     torch.testing.assert_close(term([view(0)], Targets.of(LABELS), NETWORK), expected)
 
@@ -53,10 +53,22 @@ def test_full_trust_takes_the_share_the_distributions_see() -> None:
     seen = torch.stack([scores[i, targets.labels[i]] / (scores[i, targets.labels[i]] + scores[i, targets.pasted[i]])
                         for i in range(4)])  # fmt: skip
     seen[1] = 1.0  # nothing is pasted there
-    trusting = SharedClassification(COUNTS, tau=1.0, trust=1.0, distributions=criterion)
-    blind = SharedClassification(COUNTS, tau=1.0, trust=0.0, distributions=criterion)
+    trusting = SharedClassification(COUNTS, taus=[1.0], trust=1.0, distributions=criterion)
+    blind = SharedClassification(COUNTS, taus=[1.0], trust=0.0, distributions=criterion)
     expected = blind([outputs], targets._replace(share=seen), NETWORK)
     torch.testing.assert_close(trusting([outputs], targets, NETWORK), expected)
+
+
+def test_experts_learn_with_strengths_of_their_own() -> None:
+    experts = torch.randn(4, 3, 3, generator=torch.Generator().manual_seed(7))
+    outputs = view(0)._replace(expert_logits=experts, logits=experts.mean(dim=1))
+    criterion = ProCoLoss(COUNTS, 6)
+    term = SharedClassification(COUNTS, taus=[0.0, 1.0, 2.0], trust=0.0, distributions=criterion)
+    expected = sum(LogitAdjustedLoss(COUNTS, tau=tau)(experts[:, e], LABELS) for e, tau in enumerate((0.0, 1.0, 2.0)))
+    torch.testing.assert_close(term([outputs], Targets.of(LABELS), NETWORK), expected / 3)
+    with pytest.raises(ConfigError, match="has 3 strengths, but the network has 1 experts"):
+        ProCoPlus(expert_taus=(0.0, 1.0, 2.0)).stages(TASK, 5)
+    ProCoPlus(expert_taus=(0.0, 1.0, 2.0)).stages(TASK._replace(num_experts=3), 5)
 
 
 def test_other_views_are_classified_too() -> None:

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn.functional import batch_norm, conv2d, relu
 
+from proco.errors import ConfigError
 from proco.models.resnet_small import SmallResNet, _Block, resnet32
 
 
@@ -56,3 +57,23 @@ def test_convolutions_start_with_kaiming_normal_fan_in() -> None:
     weight = resnet32().stages[2][1].conv1.weight
     assert weight.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.03)
     assert weight.mean().abs() < 1e-3
+
+
+def test_experts_share_the_first_stages_and_are_their_features_side_by_side() -> None:
+    torch.manual_seed(0)
+    network = SmallResNet(1, experts=3, shared_stages=2).eval()
+    assert (network.num_features, network.num_experts) == (192, 3)
+    images = torch.randn(2, 3, 8, 8)
+    features = network(images)
+    for number, part in enumerate(features.chunk(3, dim=1)):
+        alone = SmallResNet(1).eval()
+        state = {name: value for name, value in network.state_dict().items() if not name.startswith("experts")}
+        own = f"experts.{number}.0."
+        last = {f"stages.2.{name.removeprefix(own)}": v for name, v in network.state_dict().items() if own in name}
+        alone.load_state_dict(state | last)
+        torch.testing.assert_close(part, alone(images))
+
+
+def test_experts_without_anything_of_their_own_are_refused() -> None:
+    with pytest.raises(ConfigError, match="share 0 to 2 stages; got 3 and 3"):
+        SmallResNet(1, experts=3, shared_stages=3)

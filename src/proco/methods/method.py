@@ -56,6 +56,7 @@ class Task(NamedTuple):
     num_features: int  # of the backbone
     hidden: int  # of the projector
     dim: int  # of the embeddings
+    num_experts: int = 1  # of the backbone
 
 
 PARTS = ("backbone", "classifier", "projector")

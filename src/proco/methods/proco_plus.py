@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import kl_div
 
 from proco.augment import Paste
@@ -25,22 +25,33 @@ class SharedClassification(Term):
     share is that of the area, moved by `trust` towards what the class distributions see in the embedding: the
     probability of y rather than the pasted class, without the prior (ConCutMix's idea, with ProCo's distributions for
     its prototypes).
+
+    taus: strength of the adjustment, one for the logits or one for each expert, whose losses are then averaged.
     """
 
-    def __init__(self, class_counts: Tensor, *, tau: float, trust: float, distributions: ProCoLoss) -> None:
+    def __init__(self, class_counts: Tensor, *, taus: Sequence[float], trust: float, distributions: ProCoLoss) -> None:
         super().__init__()
-        self.criterion = LogitAdjustedLoss(class_counts, tau=tau, reduction="none")
+        self.criteria = nn.ModuleList(LogitAdjustedLoss(class_counts, tau=tau, reduction="none") for tau in taus)
         self.trust = trust
         self.distributions = (distributions,)  # in a tuple: another term's module, which saves and moves it
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
         """Return the mean loss."""
-        logits, share = outputs[0].logits, targets.share
+        share = targets.share
         if self.trust:
             share = torch.where(share < 1, torch.lerp(share, self._seen_share(outputs[0], targets), self.trust), share)
-        losses = share * self.criterion(logits, targets.labels) + (1 - share) * self.criterion(logits, targets.pasted)
-        mean: Tensor = losses.mean()
-        return mean
+        losses = [
+            share * criterion(logits, targets.labels) + (1 - share) * criterion(logits, targets.pasted)
+            for criterion, logits in zip(self.criteria, self._logits(outputs[0]), strict=True)
+        ]
+        return torch.stack(losses).mean()
+
+    def _logits(self, view: Outputs) -> tuple[Tensor, ...]:
+        """Return those of each expert, or those of all where there is one strength for them."""
+        if len(self.criteria) == 1:
+            return (view.logits,)
+        assert view.expert_logits is not None
+        return view.expert_logits.unbind(dim=1)
 
     @torch.no_grad()
     def _seen_share(self, view: Outputs, targets: Targets) -> Tensor:
@@ -103,6 +114,9 @@ class ProCoPlus(ProCo):
 
     paste: Paste = field(default_factory=Paste)
     """Boxes of other images in the classifier's view (CutMix)."""
+    expert_taus: tuple[float, ...] = ()
+    """Strengths of the logit adjustment of the network's experts, such as 0, 1 and 2 (BalPoE, CVPR 2023): their mean
+    should be 1, that of what they say together. Without them, experts learn by their mean alone."""
     trust: float = 0.0
     """How far the share of a pasted class follows the class distributions instead of its area, from 0 to 1."""
     others_weight: float = 0.0
@@ -130,11 +144,16 @@ class ProCoPlus(ProCo):
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the joint stage, and the head's where it has epochs."""
+        if self.expert_taus and len(self.expert_taus) != task.num_experts:
+            raise ConfigError(
+                f"method.expert_taus has {len(self.expert_taus)} strengths, but the network has {task.num_experts} "
+                "experts; set network.options={experts: N}."
+            )
         if self.head_epochs >= epochs:
             raise ConfigError(f"method.head_epochs is {self.head_epochs}, but the run has {epochs} epochs.")
         criterion = self.criterion(task)
         classification = SharedClassification(
-            task.class_counts, tau=self.tau, trust=self.trust, distributions=criterion
+            task.class_counts, taus=self.expert_taus or (self.tau,), trust=self.trust, distributions=criterion
         )
         terms = {
             "logit_adjustment": WeightedTerm(1.0, classification),

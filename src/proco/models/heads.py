@@ -1,4 +1,6 @@
-"""Heads: from features to logits (linear, cosine) and to unit embeddings (projector)."""
+"""Heads: from features to logits (linear, cosine, of several experts) and to unit embeddings (projector)."""
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +26,24 @@ class CosineClassifier(nn.Module):
         """Return the sizes."""
         num_classes, num_features = self.weight.shape
         return f"num_features={num_features}, num_classes={num_classes}, scale={self.scale}"
+
+
+class ExpertClassifiers(nn.Module):
+    """A classifier for each expert: logits (N, E, K) of features (N, E d), the experts' side by side."""
+
+    def __init__(self, classifiers: Sequence[nn.Linear | CosineClassifier]) -> None:
+        super().__init__()
+        self.classifiers = nn.ModuleList(classifiers)
+
+    @property
+    def weight(self) -> Tensor:
+        """The weights of all, (K, E d): what a class is to the experts together."""
+        return torch.cat([classifier.weight for classifier in self.classifiers], dim=1)  # type: ignore[misc]
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the logits of each expert."""
+        parts = features.chunk(len(self.classifiers), dim=1)
+        return torch.stack([head(part) for head, part in zip(self.classifiers, parts, strict=True)], dim=1)
 
 
 class Projector(nn.Module):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from proco.errors import ConfigError
 from proco.models.backbones import build_backbone
-from proco.models.heads import CosineClassifier, Projector
+from proco.models.heads import CosineClassifier, ExpertClassifiers, Projector
 from proco.models.normalise import Normalise
 
 
@@ -18,12 +18,21 @@ class Outputs(NamedTuple):
     features: Tensor  # (N, d), of the backbone
     logits: Tensor  # (N, K), of the classifier
     embeddings: Tensor | None  # (N, p) unit vectors, of the projector where there is one
+    expert_logits: Tensor | None = None  # (N, E, K) of each expert, whose mean the logits are, where there are several
 
     def split(self, parts: int) -> list["Outputs"]:
         """Cut the rows into equal parts, one for each view of a joint forward."""
-        embeddings = [None] * parts if self.embeddings is None else self.embeddings.chunk(parts)
-        rows = zip(self.features.chunk(parts), self.logits.chunk(parts), embeddings, strict=True)
-        return [Outputs(*row) for row in rows]
+        columns = ([None] * parts if value is None else value.chunk(parts) for value in self)
+        return [Outputs(*row) for row in zip(*columns, strict=True)]
+
+    def in_float32(self) -> "Outputs":
+        """Return what came out under autocast in float32 (float64 stays)."""
+        features, logits, *others = (
+            value if value is None else value.to(torch.promote_types(value.dtype, torch.float32)) for value in self
+        )
+        assert features is not None
+        assert logits is not None
+        return Outputs(features, logits, *others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,15 +77,22 @@ class Network(nn.Module):
             config.backbone, in_channels=len(normalise.mean), pretrained=config.pretrained, **config.options
         )
         num_features: int = self.backbone.num_features
-        self.classifier: nn.Linear | CosineClassifier = (
-            nn.Linear(num_features, num_classes)
-            if config.classifier == "linear"
-            else CosineClassifier(num_features, num_classes, scale=config.scale)
-        )
+        experts = self.backbone.num_experts
+        classifiers = [_classifier(config, num_features // experts, num_classes) for _ in range(experts)]
+        self.classifier = classifiers[0] if experts == 1 else ExpertClassifiers(classifiers)
         self.projector = Projector(num_features, hidden=config.hidden, dim=config.dim) if with_projector else None
 
     def forward(self, images: Tensor) -> Outputs:
         """Return features, logits and embeddings of the images."""
         features = self.backbone(self.normalise(images).contiguous(memory_format=torch.channels_last))
         embeddings = None if self.projector is None else self.projector(features)
-        return Outputs(features, self.classifier(features), embeddings)
+        logits = self.classifier(features)
+        if logits.dim() == 2:
+            return Outputs(features, logits, embeddings)
+        return Outputs(features, logits.mean(dim=1), embeddings, logits)
+
+
+def _classifier(config: NetworkConfig, num_features: int, num_classes: int) -> nn.Linear | CosineClassifier:
+    if config.classifier == "linear":
+        return nn.Linear(num_features, num_classes)
+    return CosineClassifier(num_features, num_classes, scale=config.scale)

@@ -1,8 +1,10 @@
 """ResNet for small images (He et al., CVPR 2016, section 4.2): the field's ResNet-32 on CIFAR."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from proco.errors import ConfigError
 from proco.kernels.layers import conv_norm_relu
 from proco.models.base import BACKBONES, Backbone
 
@@ -15,28 +17,37 @@ class SmallResNet(Backbone):
     blocks_per_stage 5 is ResNet-32 (6 n + 2 layers). The shortcut between stages has no parameters: it takes every
     second pixel and pads channels with zeros ("option A"). Convolutions start from Kaiming's normal distribution
     (fan-in), as in the official code; batch norms at 1 and 0. width multiplies the channels: 1 is the standard network,
-    4 begins at 64.
+    4 begins at 64. Of several experts each has the stages behind the first shared_stages for itself; the features are
+    theirs side by side.
 
     >>> import torch
     >>> SmallResNet()(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 64])
     """
 
-    def __init__(self, blocks_per_stage: int = 5, *, width: int = 1, in_channels: int = 3) -> None:
+    def __init__(
+        self,
+        blocks_per_stage: int = 5,
+        *,
+        width: int = 1,
+        in_channels: int = 3,
+        experts: int = 1,
+        shared_stages: int = 2,
+    ) -> None:
         super().__init__()
+        if experts < 1 or not 0 <= shared_stages < len(STAGE_WIDTHS):
+            raise ConfigError(
+                f"a network has one expert or more, which share 0 to 2 stages; got {experts} and {shared_stages}."
+            )
         widths = [width * channels for channels in STAGE_WIDTHS]
-        self.num_features = widths[-1]
+        self.num_features = widths[-1] * experts
+        self.num_experts = experts
         self.stem = nn.Conv2d(in_channels, widths[0], 3, padding=1, bias=False)
         self.stem_norm = nn.BatchNorm2d(widths[0])
-        self.stages = nn.Sequential()
-        channels = widths[0]
-        for stage, out_channels in enumerate(widths):
-            blocks = nn.Sequential()
-            for block in range(blocks_per_stage):
-                stride = 2 if stage > 0 and block == 0 else 1
-                blocks.append(_Block(channels, out_channels, stride))
-                channels = out_channels
-            self.stages.append(blocks)
+        shared = len(widths) if experts == 1 else shared_stages
+        self.stages = _stages(widths, range(shared), blocks_per_stage)
+        rest = range(shared, len(widths))
+        self.experts = nn.ModuleList(_stages(widths, rest, blocks_per_stage) for _ in range(experts) if rest)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight)
@@ -44,7 +55,19 @@ class SmallResNet(Backbone):
     def forward(self, images: Tensor) -> Tensor:
         """Return features (N, num_features), the mean over positions of the last stage."""
         hidden: Tensor = self.stages(conv_norm_relu(self.stem, self.stem_norm, images))
-        return hidden.mean(dim=(2, 3))
+        parts = [expert(hidden) for expert in self.experts] or [hidden]
+        return torch.cat([part.mean(dim=(2, 3)) for part in parts], dim=1)
+
+
+def _stages(widths: list[int], numbers: range, blocks_per_stage: int) -> nn.Sequential:
+    """Return the stages of the given numbers; all but the first halve the image."""
+    stages = nn.Sequential()
+    for number in numbers:
+        channels = widths[max(number - 1, 0)]
+        strides = [2 if number > 0 else 1] + [1] * (blocks_per_stage - 1)
+        blocks = [_Block(widths[number] if i else channels, widths[number], s) for i, s in enumerate(strides)]
+        stages.append(nn.Sequential(*blocks))
+    return stages
 
 
 class _Block(nn.Module):
@@ -71,30 +94,30 @@ class _Block(nn.Module):
 
 
 @BACKBONES.register("resnet8")
-def resnet8(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
+def resnet8(*, width: int = 1, in_channels: int = 3, experts: int = 1, shared_stages: int = 2) -> SmallResNet:
     """Return the smallest network of the family, for trials and tests."""
-    return SmallResNet(1, width=width, in_channels=in_channels)
+    return SmallResNet(1, width=width, in_channels=in_channels, experts=experts, shared_stages=shared_stages)
 
 
 @BACKBONES.register("resnet14")
-def resnet14(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
+def resnet14(*, width: int = 1, in_channels: int = 3, experts: int = 1, shared_stages: int = 2) -> SmallResNet:
     """Return the ResNet-14, of two blocks a stage."""
-    return SmallResNet(2, width=width, in_channels=in_channels)
+    return SmallResNet(2, width=width, in_channels=in_channels, experts=experts, shared_stages=shared_stages)
 
 
 @BACKBONES.register("resnet20")
-def resnet20(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
+def resnet20(*, width: int = 1, in_channels: int = 3, experts: int = 1, shared_stages: int = 2) -> SmallResNet:
     """Return the ResNet-20, of three blocks a stage."""
-    return SmallResNet(3, width=width, in_channels=in_channels)
+    return SmallResNet(3, width=width, in_channels=in_channels, experts=experts, shared_stages=shared_stages)
 
 
 @BACKBONES.register("resnet32")
-def resnet32(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
+def resnet32(*, width: int = 1, in_channels: int = 3, experts: int = 1, shared_stages: int = 2) -> SmallResNet:
     """Return the ResNet-32 of the paper's CIFAR experiments."""
-    return SmallResNet(5, width=width, in_channels=in_channels)
+    return SmallResNet(5, width=width, in_channels=in_channels, experts=experts, shared_stages=shared_stages)
 
 
 @BACKBONES.register("resnet56")
-def resnet56(*, width: int = 1, in_channels: int = 3) -> SmallResNet:
+def resnet56(*, width: int = 1, in_channels: int = 3, experts: int = 1, shared_stages: int = 2) -> SmallResNet:
     """Return the ResNet-56, of nine blocks a stage."""
-    return SmallResNet(9, width=width, in_channels=in_channels)
+    return SmallResNet(9, width=width, in_channels=in_channels, experts=experts, shared_stages=shared_stages)

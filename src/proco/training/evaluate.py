@@ -13,7 +13,6 @@ from proco.distributed import rank, world_size
 from proco.evaluation.metrics import Evaluation, Metrics
 from proco.models.network import Outputs
 from proco.training.lanes import wait_for
-from proco.training.learner import in_float32
 
 _BATCH_BYTES = 2**23  # of pixels: 2,730 images of 32 x 32, 55 of 224 x 224
 
@@ -48,7 +47,7 @@ def evaluate(
         (images,) = split.images.cut(positions, [cut], size, device)
         with torch.autocast(device.type, autocast, enabled=autocast is not None):
             outputs = network(images)
-        evaluation.update(predict(in_float32(outputs), class_counts), send(split.labels[positions], device))
+        evaluation.update(predict(outputs.in_float32(), class_counts), send(split.labels[positions], device))
     network.train(was_training)
     wait_for(device)
     return evaluation.metrics()

@@ -9,7 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from proco.distributed import world_size
 from proco.methods.method import PARTS, Stage, Targets, Term, WeightedTerm
-from proco.models.network import Network, Outputs
+from proco.models.network import Network
 from proco.training.ema import MovingAverage
 from proco.training.loader import Batch
 
@@ -48,7 +48,7 @@ class Learner(nn.Module):
         """
         with torch.autocast(views.device.type, self.autocast, enabled=self.autocast is not None):
             outputs = self.network(views.flatten(0, 1))
-        by_view = in_float32(outputs).split(len(views))
+        by_view = outputs.in_float32().split(len(views))
         values = torch.stack([term(by_view, targets, self.network) for term in self.terms])
         accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
         return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
@@ -71,16 +71,6 @@ class Learner(nn.Module):
 def term_weights(terms: Mapping[str, WeightedTerm]) -> Tensor:
     """Return the weights of the terms, (T,)."""
     return torch.tensor([weighted.weight for weighted in terms.values()])
-
-
-def in_float32(outputs: Outputs) -> Outputs:
-    """Return the outputs of a network under autocast in float32 (float64 stays)."""
-
-    def convert(value: Tensor) -> Tensor:
-        return value.to(torch.promote_types(value.dtype, torch.float32))
-
-    embeddings = None if outputs.embeddings is None else convert(outputs.embeddings)
-    return Outputs(convert(outputs.features), convert(outputs.logits), embeddings)
 
 
 class Step:

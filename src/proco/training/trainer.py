@@ -88,8 +88,13 @@ class Trainer:
                 normalisation(config.data, train.images),
                 with_projector=config.method.needs_projector,
             )
+            backbone = self.network.backbone
             task = Task(
-                self.class_counts, self.network.backbone.num_features, config.network.hidden, config.network.dim
+                self.class_counts,
+                backbone.num_features,
+                config.network.hidden,
+                config.network.dim,
+                backbone.num_experts,
             )
             self.stages = config.method.stages(task, config.epochs)
         # Here and not in the stage: what does not fit is said before a folder is begun.

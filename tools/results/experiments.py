@@ -90,6 +90,15 @@ AUGMENTATION = Grid(
         for method in ("logit_adjustment", "bcl", "proco")
     },
 )
+FAITHFULNESS = Grid(
+    "ProCo with",
+    [""],
+    {
+        "bfloat16 products, weight decay 2e-4 (the recipe)": [_PROCO],
+        "float32 products": [f"{ABLATIONS}/proco_float32"],
+        "weight decay 4e-4": [f"{ABLATIONS}/proco_weight_decay"],
+    },
+)
 BALANCED = Grid(
     "method",
     ["CIFAR-100", "CIFAR-10"],

@@ -132,6 +132,13 @@ on the frozen backbone. The paper shows a figure without numbers, and gives no s
 
 {_figure(runs, BATCH_SIZE, "Test accuracy by batch size, a line a method")}{probe_table(runs)}
 
+### Precision and weight decay
+
+What might stand between these runs and the official code: the precision of products, and the weight decay, for which
+the paper's text has 4e-4 and its code 2e-4.
+
+{grid_table(runs, experiments.FAITHFULNESS)}
+
 ### Balanced data
 
 The whole of CIFAR-100 and CIFAR-10.

@@ -16,7 +16,7 @@ from torch.nn.functional import relu
 from benchmarks.measure import add_json_option, default_device, interleaved_ms, report
 from proco.kernels.functions import convolve, norm_relu
 
-SHAPES = {16: 32, 32: 16, 64: 8}  # the side of the images, by channels of the stage
+SHAPES = {16: 32, 32: 16}  # the side of the images, by channels of the stage
 _REPEATS = 10  # of a layer in one recording, so that starting it costs nothing
 
 

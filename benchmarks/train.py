@@ -102,24 +102,29 @@ class Loop:
             self.optimizer = build_optimizer(self.learner.parameters(), config.optim)
             self.step = Step(self.learner, self.optimizer, None, graph=config.engine.graph and on_gpu)
             (self.loader,) = self.trainer.loaders
+            self.upcoming: Iterator[Batch] | None = None
 
     def views(self) -> list[Batch]:
         """Return the batches of an epoch."""
         with self._as_set():
             return list(self.loader.batches(self.num_epochs))
 
-    def train_on(self, batches: Iterable[Batch]) -> Tensor:
-        """Return the values of the terms and the accuracy of every step, (steps, T + 1), on the CPU."""
+    def train_on(self, batches: Iterable[Batch], *, begin_next: bool = False) -> Tensor:
+        """Return the values of the terms and the accuracy of every step, (steps, T + 1), on the CPU.
+
+        begin_next: begin the views of the next epoch before waiting for this one, as the trainer does.
+        """
         with self._as_set():
             set_learning_rate(self.optimizer, learning_rate(self.config.optim, self.num_epochs, self.config.epochs))
             self.learner.start_epoch()
             values = torch.stack([self.step(batch).clone() for batch in batches])
+            self.upcoming = self.loader.begin(self.num_epochs + 1) if begin_next else None
             wait_for(self.device)
             return values.cpu()
 
     def epoch(self) -> Tensor:
         """Train for an epoch, its views made on the way."""
-        values = self.train_on(self.loader.batches(self.num_epochs))
+        values = self.train_on(self.upcoming or self.loader.batches(self.num_epochs), begin_next=True)
         self.num_epochs += 1
         return values
 
@@ -132,7 +137,11 @@ class Loop:
     def _as_set(self) -> Iterator[None]:
         """Work on the stream of this loop, at its precision, with or without our kernels."""
         set_precision(self.config.engine, self.device)
-        kernels = nullcontext() if self.with_kernels else patch.object(layers, "_triton_serves", lambda images: False)
+        kernels = (
+            nullcontext()
+            if self.with_kernels
+            else patch.object(layers, "_triton_serves", lambda images, channels: False)
+        )
         with torch.cuda.stream(self.stream), kernels:
             yield
 
@@ -286,7 +295,7 @@ def side_by_side(loops: Sequence[Loop]) -> Callable[[], None]:
 
     def run() -> None:
         jobs = [lambda loop=loop: epochs(loop) for loop in loops]
-        for _, outcome in in_lanes(jobs, len(loops), threading.Event()):
+        for _, outcome in in_lanes(jobs, len(loops), threading.Event(), loops[0].device):
             outcome.result()
 
     return run

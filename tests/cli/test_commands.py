@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from proco.cli import main as cli
 from proco.errors import ProCoError
+from proco.training.ledger import read_entries
 from proco.training.run_folder import RunFolder
 
 SMALL = ["epochs=2", "batch_size=16", "network.backbone=resnet8", "network.hidden=16", "network.dim=16"]
@@ -84,6 +85,33 @@ def test_compare_prints_spread_and_paired_differences(squares: Path) -> None:
     written = Path("both/b/seed1/summary.json").stat().st_mtime_ns
     run(*words)
     assert Path("both/b/seed1/summary.json").stat().st_mtime_ns == written  # what is finished is not trained again
+
+
+def test_compare_side_by_side_fills_the_ledger(squares: Path) -> None:
+    Path("a.yaml").write_text(f"data: {{source: {{name: arrays, path: {squares}}}}}\nmethod: logit_adjustment\n")
+    Path("small.yaml").write_text(
+        "extends: a.yaml\nepochs: 2\nbatch_size: 16\nnetwork: {backbone: resnet8, hidden: 16, dim: 16}\n"
+    )
+    words = ["compare", "small.yaml", "--seeds", "0", "1", "2", "--lanes", "2", "--out", "both", "--results", "ledger"]
+    printed = run(*words, "engine.device=cpu")
+    assert "small.yaml, seed 2: epoch" in printed
+    entries = {entry["seed"]: entry for entry in read_entries(Path("ledger"))}
+    assert set(entries) == {0, 1, 2}
+    for seed, entry in entries.items():
+        assert (entry["recipe"], entry["lanes"]) == ("small", 2)
+        assert entry["top1"] == pytest.approx(RunFolder(Path(f"both/small/seed{seed}")).summary()["top1"], abs=1e-4)
+    run(*words[:6], "--out", "both", "--results", "ledger", "engine.device=cpu")  # nothing is trained again
+    assert {entry["lanes"] for entry in read_entries(Path("ledger"))} == {2}
+
+
+def test_compare_refuses_what_would_mix_up_the_ledger_or_the_lanes(squares: Path) -> None:
+    Path("a.yaml").write_text(f"data: {{source: {{name: arrays, path: {squares}}}}}\nmethod: logit_adjustment\n")
+    Path("b.yaml").write_text("extends: a.yaml\nengine: {precision: float64}\n")
+    for wrong in ("epochs=1", "engine.precision=float64", "data.profile=step"):
+        with pytest.raises(ProCoError, match="--results keeps what recipes give as they stand"):
+            run("compare", "a.yaml", "--results", "ledger", wrong)
+    with pytest.raises(ProCoError, match=r"share engine\.precision"):
+        run("compare", "a.yaml", "b.yaml", "--lanes", "2", "--out", "both", *SMALL)
 
 
 def test_runs_of_recipes_anywhere_stay_in_the_folder_asked_for(squares: Path, tmp_path: Path) -> None:

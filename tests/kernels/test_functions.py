@@ -9,18 +9,21 @@ from torch.nn.functional import conv2d, relu
 
 pytest.importorskip("triton")
 
+from proco.kernels import functions
 from proco.kernels import partials as partials_module
 from proco.kernels.functions import convolve, norm_relu
 from proco.kernels.partials import total
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-HALF = torch.float16  # the interpreter multiplies no bfloat16
-ROUNDING = 5e-4  # relative, of a result in half precision
+HALF = torch.float16
+# The interpreter multiplies no bfloat16.
+KINDS = [torch.float16, torch.bfloat16] if torch.cuda.is_available() else [torch.float16]
+ROUNDING = {torch.float16: 5e-4, torch.bfloat16: 4e-3}  # relative, of a result
 
 
-def images(*shape: int, seed: int = 0) -> Tensor:
+def images(*shape: int, seed: int = 0, kind: torch.dtype = HALF) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    values = torch.randn(*shape, generator=generator).to(DEVICE, HALF)
+    values = torch.randn(*shape, generator=generator).to(DEVICE, kind)
     return values.contiguous(memory_format=torch.channels_last).requires_grad_()
 
 
@@ -35,24 +38,40 @@ def exact(values: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(
     ("in_channels", "out_channels", "height", "width", "count"),
-    [(4, 16, 8, 8, 3), (16, 16, 8, 8, 3), (16, 32, 4, 8, 2), (32, 16, 8, 4, 1), (32, 32, 4, 4, 5), (16, 16, 5, 7, 1)],
+    [
+        (4, 16, 8, 8, 3),
+        (16, 16, 8, 8, 3),
+        (16, 32, 4, 8, 2),
+        (32, 16, 8, 4, 1),
+        (32, 32, 4, 4, 5),
+        (16, 16, 5, 7, 1),
+        (16, 16, 1, 5, 3),
+        (16, 16, 5, 1, 3),
+    ],
 )
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_convolution_is_that_of_torch(
-    in_channels: int, out_channels: int, height: int, width: int, count: int, monkeypatch: pytest.MonkeyPatch
+    kind: torch.dtype,
+    in_channels: int,
+    out_channels: int,
+    height: int,
+    width: int,
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(partials_module, "PROGRAMS", 2)  # so that a program takes several blocks
-    x = images(count, in_channels, height, width)
+    x = images(count, in_channels, height, width, kind=kind)
     weight = torch.randn(out_channels, in_channels, 3, 3, generator=torch.Generator().manual_seed(1)).to(DEVICE)
     weight = (0.1 * weight).contiguous(memory_format=torch.channels_last).requires_grad_()
     out, sums = convolve(x, weight)
-    upstream = images(*out.shape, seed=2).detach()
+    upstream = images(*out.shape, seed=2, kind=kind).detach()
     gradients = torch.autograd.grad(out, (x, weight), upstream)
 
-    exact_x, exact_weight = exact(x), exact(weight.to(HALF))
+    exact_x, exact_weight = exact(x), exact(weight.to(kind))
     exact_out = conv2d(exact_x, exact_weight, padding=1)
     exact_gradients = torch.autograd.grad(exact_out, (exact_x, exact_weight), upstream.double())
-    assert distance(out, exact_out) < ROUNDING
-    assert distance(gradients[0], exact_gradients[0]) < ROUNDING
+    assert distance(out, exact_out) < ROUNDING[kind]
+    assert distance(gradients[0], exact_gradients[0]) < ROUNDING[kind]
     assert gradients[1].dtype == torch.float32
     assert distance(gradients[1], exact_gradients[1]) < 1e-6
     # The sums are of the rounded values, which batch norm sees.
@@ -68,12 +87,50 @@ def test_convolution_takes_what_lies_otherwise_in_memory() -> None:
     assert torch.equal(out, expected)
 
 
-def test_frozen_weights_and_first_layers_cost_no_gradient() -> None:
-    x, weight = images(1, 16, 4, 4).detach(), torch.randn(16, 16, 3, 3, device=DEVICE, requires_grad=True)
+@pytest.mark.parametrize("frozen", ["image_gradient", "weight_gradient"])
+def test_gradients_nobody_wants_are_not_computed(frozen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = images(1, 16, 4, 4), torch.randn(16, 16, 3, 3, device=DEVICE, requires_grad=True)
+    called = []
+    for name in ("image_gradient", "weight_gradient"):
+        original = getattr(functions, name)
+        monkeypatch.setattr(functions, name, lambda *given, n=name, f=original: called.append(n) or f(*given))
+    (x if frozen == "image_gradient" else weight).requires_grad_(False)
     out, _ = convolve(x, weight)
-    out.sum().backward()  # type: ignore[no-untyped-call]
-    assert x.grad is None
-    assert weight.grad is not None
+    out.float().sum().backward()  # type: ignore[no-untyped-call]
+    assert called == [{"image_gradient": "weight_gradient", "weight_gradient": "image_gradient"}[frozen]]
+
+
+def test_memory_behind_the_images_is_not_read() -> None:
+    """The images lie in the middle of NaN."""
+    for shape in ((3, 16, 1, 5), (1, 16, 3, 5), (2, 16, 2, 2)):
+        count, channels, height, width = shape
+        size = count * channels * height * width
+        memory = torch.full((size + 8192,), torch.nan, dtype=HALF, device=DEVICE)
+        memory[4096 : 4096 + size] = torch.randn(size, device=DEVICE).to(HALF)
+        x = memory[4096 : 4096 + size].view(count, height, width, channels).permute(0, 3, 1, 2).requires_grad_()
+        weight = torch.randn(16, channels, 3, 3, device=DEVICE, requires_grad=True)
+        out, sums = convolve(x, weight)
+        gradients = torch.autograd.grad(out, (x, weight), torch.ones_like(out))
+        assert all(value.isfinite().all() for value in (out, sums, *gradients))
+
+
+def test_second_derivatives_are_refused() -> None:
+    x, weight = images(1, 16, 4, 4), torch.randn(16, 16, 3, 3, device=DEVICE, requires_grad=True)
+    for out in (convolve(x, weight)[0], norm_relu(x, None, make_norm(16))):
+        with pytest.raises(RuntimeError, match="first derivatives only"):
+            torch.autograd.grad(out.float().sum(), x, create_graph=True)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_nan_stays_nan(training: bool) -> None:
+    """So that a diverged run is noticed."""
+    x = images(2, 16, 4, 4).detach()
+    x[0, 3, 1, 1] = torch.nan
+    out = norm_relu(x, None, make_norm(16).train(training))
+    is_nan = out.isnan()
+    assert is_nan[0, 3, 1, 1]
+    assert is_nan[:, 3].all() == training
+    assert not is_nan[:, :3].any()
 
 
 def make_norm(channels: int) -> nn.BatchNorm2d:
@@ -102,9 +159,9 @@ def test_norm_is_that_of_torch(channels: int, with_shortcut: bool, with_sums: bo
     exact_inputs = [exact(value) for value in (x, shortcut) if value is not None]
     exact_out = relu(sum(exact_inputs[1:], start=twin(exact_inputs[0])))
     exact_gradients = torch.autograd.grad(exact_out, [*exact_inputs, twin.weight, twin.bias], upstream.double())
-    assert distance(out, exact_out) < ROUNDING
+    assert distance(out, exact_out) < ROUNDING[HALF]
     for ours, theirs in zip(gradients, exact_gradients, strict=True):
-        assert distance(ours, theirs) < ROUNDING
+        assert distance(ours, theirs) < ROUNDING[HALF]
     for name, value in norm.named_buffers():
         torch.testing.assert_close(value.double(), twin.get_buffer(name).double(), rtol=1e-5, atol=1e-5, msg=name)
 
@@ -120,7 +177,7 @@ def test_evaluation_takes_the_running_statistics(with_shortcut: bool) -> None:
     before = copy.deepcopy(norm.state_dict())
     out = norm_relu(x, shortcut, norm)
     exact_out = norm.double()(x.double())
-    assert distance(out, relu(exact_out if shortcut is None else exact_out + shortcut.double())) < ROUNDING
+    assert distance(out, relu(exact_out if shortcut is None else exact_out + shortcut.double())) < ROUNDING[HALF]
     assert all(torch.equal(value.double(), before[name].double()) for name, value in norm.state_dict().items())
 
 

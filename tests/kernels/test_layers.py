@@ -28,7 +28,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(functions, name, spy)
     if not torch.cuda.is_available():
-        monkeypatch.setattr(layers, "_triton_serves", lambda images: True)
+        monkeypatch.setattr(layers, "_triton_serves", lambda images, channels: True)
     return names
 
 
@@ -131,7 +131,7 @@ def test_network_learns_the_same_through_the_kernels(called: list[str], monkeypa
         ours = learnt(network, images, upstream)
         assert called.count("convolve") == 4  # of few channels and stride 1
         assert called.count("norm_relu") == 7
-        monkeypatch.setattr(layers, "_triton_serves", lambda images: False)
+        monkeypatch.setattr(layers, "_triton_serves", lambda images, channels: False)
         theirs = learnt(by_torch, images, upstream)
     exact = learnt(exactly, images.double(), upstream)
 

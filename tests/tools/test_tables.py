@@ -134,6 +134,6 @@ def test_choices_are_grouped_by_recipe_and_settings() -> None:
     ]
     lines = choice_table(Runs(entries, {"a": recipe()})).splitlines()[2:]
     assert [[cell.strip() for cell in line.strip("|").split("|")] for line in lines] == [
-        ["a", "method.weight=0.5", "val", "41.00 ± 1.41 (2)", "40.50 ± 1.41 (2)"],
-        ["a", "-", "val", "30.00 (1)", "29.50 (1)"],
+        ["a", "method.weight=0.5", "val", "40.00 ± 1.41 (2)", "41.00 ± 1.41 (2)", "40.50 ± 1.41 (2)"],
+        ["a", "-", "val", "29.00 (1)", "30.00 (1)", "29.50 (1)"],
     ]

@@ -8,25 +8,30 @@ from pathlib import Path
 import pytest
 import torch
 
+from proco.augment import Plain
 from proco.data.dataset import Dataset
 from proco.errors import ProCoError
-from proco.methods.logit_adjustment import LogitAdjustment
+from proco.methods.proco import ProCo
 from proco.models.network import NetworkConfig
-from proco.training.lanes import in_lanes, wait_for
+from proco.training import lanes
+from proco.training.device import determinism
+from proco.training.lanes import in_lanes, lanes_now, recording_stream, wait_for
 from proco.training.run_folder import RunFolder
-from proco.training.settings import TrainConfig
+from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
+CPU = torch.device("cpu")
 
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_every_job_is_done_and_its_outcome_known(lanes: int) -> None:
+
+@pytest.mark.parametrize("number_of_lanes", [1, 3])
+def test_every_job_is_done_and_its_outcome_known(number_of_lanes: int) -> None:
     def job(number: int) -> int:
         if number == 2:
             raise ProCoError("not this one")
         return number * number
 
     jobs = [lambda number=number: job(number) for number in range(5)]
-    outcomes: dict[int, Future[int]] = dict(in_lanes(jobs, lanes, threading.Event()))
+    outcomes: dict[int, Future[int]] = dict(in_lanes(jobs, number_of_lanes, threading.Event(), CPU))
     assert sorted(outcomes) == [0, 1, 2, 3, 4]
     assert isinstance(outcomes.pop(2).exception(), ProCoError)
     assert {number: outcome.result() for number, outcome in outcomes.items()} == {0: 0, 1: 1, 3: 9, 4: 16}
@@ -42,22 +47,47 @@ def test_one_run_works_at_a_time() -> None:
             wait_for(torch.device("cpu"))
             busy.release()
 
-    list(in_lanes([job] * 6, 3, threading.Event()))
+    list(in_lanes([job] * 6, 3, threading.Event(), CPU))
     assert all(alone)
+
+
+def test_a_lane_knows_how_many_there_are() -> None:
+    assert lanes_now() == 1
+    outcomes = dict(in_lanes([lanes_now] * 2, 5, threading.Event(), CPU))
+    assert [outcome.result() for outcome in outcomes.values()] == [2, 2]
+    assert recording_stream() is None
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="only a GPU is waited for")
 def test_others_have_their_turn_while_one_waits() -> None:
-    here = threading.Barrier(2, timeout=30)  # passed only if both get to run
+    said = []
 
     def job() -> None:
-        torch.cuda._sleep(10**8)  # type: ignore[no-untyped-call]
-        threading.Timer(0, here.wait).start()
+        torch.cuda._sleep(2 * 10**8)  # type: ignore[no-untyped-call]
+        said.append("in")
         wait_for(torch.device("cuda", 0))
-        assert not here.broken
+        said.append("out")
 
-    for _, outcome in in_lanes([job, job], 2, threading.Event()):
+    for _, outcome in in_lanes([job, job], 2, threading.Event(), torch.device("cuda", 0)):
         outcome.result()
+    assert said == ["in", "in", "out", "out"]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="streams are a GPU's")
+def test_lanes_work_and_record_on_streams_of_their_own() -> None:
+    together = threading.Barrier(2, timeout=30)
+
+    def job() -> tuple[int, int]:
+        recording = recording_stream()
+        assert recording is not None
+        lanes._TURN.release()
+        together.wait()
+        lanes._TURN.acquire()
+        return torch.cuda.current_stream().cuda_stream, recording.cuda_stream
+
+    outcomes = in_lanes([job, job], 2, threading.Event(), torch.device("cuda", 0))
+    streams = [stream for _, outcome in outcomes for stream in outcome.result()]
+    assert len(set(streams)) == 4
 
 
 def test_runs_that_are_broken_off_are_told() -> None:
@@ -66,7 +96,7 @@ def test_runs_that_are_broken_off_are_told() -> None:
     def job() -> bool:
         return stop.wait(timeout=30)
 
-    outcomes = in_lanes([lambda: True, job, job, job], 2, stop)
+    outcomes = in_lanes([lambda: True, job, job, job], 2, stop, CPU)
     assert next(outcomes)[0] == 0
     with pytest.raises(KeyboardInterrupt):
         outcomes.throw(KeyboardInterrupt)
@@ -74,8 +104,13 @@ def test_runs_that_are_broken_off_are_told() -> None:
 
 
 def test_runs_side_by_side_end_as_they_do_alone(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    device = torch.device("cuda", 0) if torch.cuda.is_available() else CPU
     config = TrainConfig(
-        epochs=2, batch_size=8, method=LogitAdjustment(), network=NetworkConfig(backbone="resnet8", hidden=16, dim=16)
+        epochs=2,
+        batch_size=8,
+        method=ProCo(views=(Plain(), Plain(), Plain())),
+        network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
+        engine=EngineConfig(deterministic=True),
     )
 
     def train(seed: int, folder: str) -> dict[str, torch.Tensor]:
@@ -83,11 +118,11 @@ def test_runs_side_by_side_end_as_they_do_alone(tiny_dataset: Dataset, tmp_path:
         Trainer(replace(config, seed=seed), tiny_dataset).fit(run)
         return run.load_weights()
 
-    alone = [train(seed, "alone") for seed in (0, 1)]
-    jobs = [lambda seed=seed: train(seed, "beside") for seed in (0, 1)]
-    for number, outcome in in_lanes(jobs, 2, threading.Event()):
-        weights = outcome.result()
-        for name, value in alone[number].items():
-            # On a GPU atomic additions come in any order.
-            tolerance = 0 if not torch.cuda.is_available() else 0.05
-            torch.testing.assert_close(weights[name], value, rtol=tolerance, atol=tolerance, msg=name)
+    alone = [train(seed, "alone") for seed in range(4)]
+    jobs = [lambda seed=seed: train(seed, "beside") for seed in range(4)]
+    with determinism(config.engine):
+        for number, outcome in in_lanes(jobs, 3, threading.Event(), device):
+            for name, value in outcome.result().items():
+                assert torch.equal(value, alone[number][name]), name
+    assert RunFolder(tmp_path / "beside" / "0").config().made_with["lanes"] == "3"
+    assert RunFolder(tmp_path / "alone" / "0").config().made_with["lanes"] == "1"

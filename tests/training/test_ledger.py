@@ -30,12 +30,12 @@ def folder(tiny_dataset: Dataset, tmp_path: Path) -> RunFolder:
 
 
 def test_entry_says_what_the_run_gave(folder: RunFolder) -> None:
-    entry = entry_of(folder, "some/recipe", lanes=2)
+    entry = entry_of(folder, "some/recipe")
     assert set(KEYS.split()) <= set(entry)
     records, summary = folder.records(), folder.summary()
     assert entry["recipe"] == "some/recipe"
     assert entry["method"] == "proco"
-    assert entry["lanes"] == 2
+    assert entry["lanes"] == 1
     assert entry["epochs"] == 3
     assert entry["top1"] == pytest.approx(summary["top1"], abs=1e-4)
     assert entry["best_top1"] == pytest.approx(max(record["test"]["top1"] for record in records), abs=1e-4)

@@ -88,8 +88,14 @@ def choice_table(runs: Runs) -> str:
                 "recipe": label[0],
                 "settings": label[1] or "-",
                 "split": ", ".join(sorted({entry["curve"]["split"] for entry in entries})),
+                "balanced": str(Spread.of(balanced)) if (balanced := _balanced(entries)) else "-",
                 "last epoch": str(Spread.of(last)),
                 "last 20": str(Spread.of([entry["mean_last_20"] for entry in entries])),
             }
         )
     return table(rows)
+
+
+def _balanced(entries: Sequence[Entry]) -> list[float]:
+    """Return the mean accuracy of the classes, by which is chosen where a validation split has them unevenly."""
+    return [entry["balanced_accuracy"] for entry in entries if entry["split"] != "test"]

@@ -128,7 +128,7 @@ The paper shows a figure without numbers, with the best accuracy at 1.
 ### Representation branch alone
 
 Backbone and projector are trained without the classifier; then a linear classifier, with logit adjustment, is trained
-on the frozen backbone. The paper shows a figure without numbers, and gives no settings.
+on the frozen backbone. The paper shows a figure without numbers; settings are SupCon's, as it says.
 
 {_figure(runs, BATCH_SIZE, "Test accuracy by batch size, a line a method")}{probe_table(runs)}
 

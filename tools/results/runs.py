@@ -13,6 +13,7 @@ from tools.results.spread import Spread
 Entry = dict[str, Any]
 # What may differ between runs of one recipe: who they are, how they were computed, where the data lay.
 _OWN = ("about", "published", "seed", "made_with", "engine.", "data.source.path")
+_MATTERING = ("engine.precision",)  # but this may not
 
 
 class Runs:
@@ -76,7 +77,7 @@ class Runs:
         """
         now = dict(_leaves(self.recipes.get(entry["recipe"], {})))
         then = dict(_leaves(entry["config"]))
-        shared = (name for name in then if name in now and not name.startswith(_OWN))
+        shared = (name for name in then if name in now and (name in _MATTERING or not name.startswith(_OWN)))
         return [f"{name}={then[name]}" for name in shared if then[name] != now[name]]
 
 

@@ -61,7 +61,7 @@ def _finish(
     mean = tl.sum(tl.load(partials + at, mask=inside, other=0.0), axis=0) / num_pixels
     square = tl.sum(tl.load(partials + channels + at, mask=inside, other=0.0), axis=0) / num_pixels
     # Digits are lost where the mean is many deviations from 0, but half precision has lost them by then.
-    variance = tl.maximum(square - mean * mean, 0.0)
+    variance = tl.maximum(square - mean * mean, 0.0, propagate_nan=tl.PropagateNan.ALL)
     tl.store(statistics + channel, mean)
     tl.store(statistics + channels + channel, variance)
     unbiased = variance * (num_pixels / (num_pixels - 1.0))
@@ -104,7 +104,9 @@ def _apply(
     result = standard * tl.load(scale + channel)[None, :] + tl.load(shift + channel)[None, :]
     if has_shortcut:
         result += tl.load(shortcut + at, mask=inside, other=0.0).to(tl.float32)
-    tl.store(out + at, tl.maximum(result, 0.0).to(out.dtype.element_ty), mask=inside)
+    # Without asking for it, a GPU's maximum of NaN and 0 is 0, and a diverged run would go on unnoticed.
+    rectified = tl.maximum(result, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    tl.store(out + at, rectified.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit

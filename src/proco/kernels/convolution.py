@@ -76,7 +76,7 @@ def _convolve(
     first = tl.program_id(0) * blocks_each
     for number in range(first, first + blocks_each):
         pixel = number * block + tl.arange(0, block)
-        row = tl.where(pixel < num_pixels, pixel // width % height, -height)  # outside for every row of the window
+        row = tl.where(pixel < num_pixels, pixel // width % height, -2)  # outside for every row of the window
         column = pixel % width
         values = _window_row(images, pixel, row, column, -1, height, width, in_channels)
         total = tl.dot(values, weight_above)
@@ -118,7 +118,7 @@ def _weight_gradient(
     first = tl.program_id(0) * blocks_each
     for number in range(first, first + blocks_each):
         pixel = number * block + tl.arange(0, block)
-        row = tl.where(pixel < num_pixels, pixel // width % height, -height)
+        row = tl.where(pixel < num_pixels, pixel // width % height, -2)
         column = pixel % width
         gradient_at = gradient + pixel[:, None] * out_channels + out_channel[None, :]
         factors = tl.load(gradient_at, mask=(pixel < num_pixels)[:, None], other=0.0)

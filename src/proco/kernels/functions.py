@@ -14,7 +14,8 @@ def convolve(images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 
     images: (N, C, H, W) in half precision; weight: (C', C, 3, 3) float32.
     """
-    result: tuple[Tensor, Tensor] = _Convolution.apply(images, weight)  # type: ignore[no-untyped-call]
+    with torch.cuda.device_of(images):  # type: ignore[no-untyped-call]  # where Triton launches
+        result: tuple[Tensor, Tensor] = _Convolution.apply(images, weight)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -23,20 +24,22 @@ def norm_relu(images: Tensor, shortcut: Tensor | None, norm: nn.BatchNorm2d, sum
 
     sums: of values and squares, (G, 2, C), where they are known already.
     """
-    if norm.training:
-        result: Tensor = _NormRelu.apply(images, shortcut, norm.weight, norm.bias, norm, sums)  # type: ignore[no-untyped-call]
-        return result
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
-    return batch_norm.normalised(
-        _channels_last(images),
-        None if shortcut is None else _channels_last(shortcut),
-        norm.running_mean,
-        norm.running_var,
-        norm.weight,
-        norm.bias,
-        norm.eps,
-    )
+    with torch.cuda.device_of(images):  # type: ignore[no-untyped-call]
+        if norm.training:
+            arguments = (images, shortcut, norm.weight, norm.bias, norm, sums)
+            result: Tensor = _NormRelu.apply(*arguments)  # type: ignore[no-untyped-call]
+            return result
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        return batch_norm.normalised(
+            _channels_last(images),
+            None if shortcut is None else _channels_last(shortcut),
+            norm.running_mean,
+            norm.running_var,
+            norm.weight,
+            norm.bias,
+            norm.eps,
+        )
 
 
 class _Convolution(torch.autograd.Function):
@@ -54,6 +57,7 @@ class _Convolution(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Return the gradients of images and weight."""
+        _refuse_second_derivatives()
         images, weight = ctx.saved_tensors
         gradient = _channels_last(gradients[0])
         return (
@@ -91,9 +95,16 @@ class _NormRelu(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of images, shortcut, scale and shift."""
+        _refuse_second_derivatives()
         images, out, statistics, scale, shift = ctx.saved_tensors
         gradient = _channels_last(gradients[0])
         return *batch_norm.gradients_of(gradient, images, out, statistics, scale, shift, ctx.eps), None, None
+
+
+def _refuse_second_derivatives() -> None:
+    # Grad mode is on in backward only when a graph of the gradient is wanted, which would silently lack its derivative.
+    if torch.is_grad_enabled():
+        raise RuntimeError("our kernels have first derivatives only; for second ones train in float32.")
 
 
 def _channels_last(images: Tensor) -> Tensor:

@@ -1,9 +1,10 @@
 """Convolution, batch norm, shortcut and ReLU, by the fastest way at hand.
 
 The layers stay torch's: parameters, state and names are theirs. Where a kernel of ours does not serve (a CPU, float32,
-other shapes, several ranks, torch.compile) they are called as they are.
+other shapes, torch.compile; norms over several ranks) they are called as they are.
 """
 
+import warnings
 from functools import cache
 from importlib.util import find_spec
 from typing import TypeGuard
@@ -16,13 +17,16 @@ _HALF = (torch.bfloat16, torch.float16)
 # With more channels the libraries' kernels are the faster ones.
 _IN_CHANNELS = (3, 4, 16, 32)
 _OUT_CHANNELS = (16, 32)
-_MOST_NUMBERS = 2**28  # places are counted in 32 bits, those of eight times as many channels too
+_MOST_NUMBERS = 2**31  # places are counted in 32 bits
 
 
 def conv_norm_relu(conv: nn.Conv2d, norm: nn.Module, images: Tensor, shortcut: Tensor | None = None) -> Tensor:
     """Return relu(norm(conv(images)) + shortcut); images: (N, C, H, W), shortcut: (N, C', H', W') or None."""
     hidden, sums = _convolved(conv, images)
-    if not (_triton_serves(hidden) and hidden.dtype in _HALF and _is_plain(norm)):
+    serves = (
+        _triton_serves(hidden, hidden.shape[1]) and hidden.numel() > hidden.shape[1]
+    )  # of one value torch complains
+    if not (serves and hidden.dtype in _HALF and _is_plain(norm)):
         normalised: Tensor = norm(hidden)
         return relu(normalised if shortcut is None else normalised + shortcut)
     from proco.kernels.functions import norm_relu
@@ -32,7 +36,8 @@ def conv_norm_relu(conv: nn.Conv2d, norm: nn.Module, images: Tensor, shortcut: T
 
 def _convolved(conv: nn.Conv2d, images: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return conv(images), and what batch norm needs of it where that fell off."""
-    if not (_triton_serves(images) and _product_type(images) in _HALF and _is_small_3x3(conv)):
+    serves = _triton_serves(images, max(conv.in_channels, conv.out_channels))
+    if not (serves and _product_type(images) in _HALF and _is_small_3x3(conv)):
         return conv(images), None
     from proco.kernels.functions import convolve
 
@@ -42,10 +47,11 @@ def _convolved(conv: nn.Conv2d, images: Tensor) -> tuple[Tensor, Tensor | None]:
     return convolve(images, weight)
 
 
-def _triton_serves(images: Tensor) -> bool:
+def _triton_serves(images: Tensor, channels: int) -> bool:
+    """Whether kernels run where the images are, and can count as many numbers as they have with so many channels."""
     return (
         images.is_cuda
-        and images.numel() < _MOST_NUMBERS
+        and 0 < images.numel() // images.shape[1] * max(channels, 4) < _MOST_NUMBERS
         and not torch.compiler.is_compiling()
         and _has_triton(images.device)
     )
@@ -53,7 +59,17 @@ def _triton_serves(images: Tensor) -> bool:
 
 @cache
 def _has_triton(device: torch.device) -> bool:
-    return find_spec("triton") is not None and torch.cuda.get_device_capability(device) >= (8, 0)
+    if find_spec("triton") is None or torch.cuda.get_device_capability(device) < (8, 0):
+        return False
+    from proco.kernels.partials import total
+
+    try:
+        with torch.cuda.device(device):
+            total(torch.ones(1, 1, device=device))
+    except Exception as error:  # of many kinds: Triton builds its launcher with a C compiler
+        warnings.warn(f"Triton does not work here, so small networks train slower: {error}", stacklevel=2)
+        return False
+    return True
 
 
 def _product_type(images: Tensor) -> torch.dtype:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from proco.errors import ConfigError
 from proco.losses.prototypes import EmaPrototypeLoss
 from proco.methods.method import Method, Task, Term
 from proco.methods.two_branch import MeanOverViews, TwoBranch
@@ -16,6 +17,12 @@ class EmaPrototype(TwoBranch):
 
     momentum: float = 0.99
     """Of the average, which the paper does not give."""
+
+    def __post_init__(self) -> None:
+        """Refuse an average that does not move."""
+        super().__post_init__()
+        if not 0 <= self.momentum < 1:
+            raise ConfigError(f"method.momentum lies between 0 and 1, without 1; got {self.momentum:g}.")
 
     def representation(self, task: Task) -> Term:
         """Return the mean of the loss over the views."""

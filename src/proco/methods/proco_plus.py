@@ -58,8 +58,7 @@ class SharedClassification(Term):
         (embeddings,) = joint_embeddings([view])
         scores = self.distributions[0].logits(embeddings)
         both = torch.stack([targets.labels, targets.pasted], dim=1)
-        own: Tensor = scores.gather(1, both).softmax(dim=1)[:, 0]
-        return own
+        return scores.gather(1, both).softmax(dim=1)[:, 0].to(targets.share.dtype)
 
 
 class OtherViews(Term):

@@ -3,28 +3,48 @@
 A small network leaves a large GPU idle between its kernels and while the host prepares an epoch. Processes do not help,
 since a GPU gives them turns; threads with streams of their own do. They take turns on the host: a run gives way only
 where it would wait for the GPU. So what a process has one of, such as torch's generators and the recording of a CUDA
-graph, is never touched by two.
+graph, is never touched by two at a time.
 """
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 
 T = TypeVar("T")
 
+
+@dataclass
+class _Lane:
+    """What a thread has for itself."""
+
+    number: int  # of lanes
+    device: torch.device
+    stream: torch.cuda.Stream | None = None
+    recording: torch.cuda.Stream | None = None
+
+    def __post_init__(self) -> None:
+        if self.device.type == "cuda":  # once for all runs of a lane: torch has 32 streams and then begins again
+            self.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+            self.recording = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+
+
 _TURN = threading.Lock()
 _thread = threading.local()
 
 
-def in_lanes(jobs: Sequence[Callable[[], T]], lanes: int, stop: threading.Event) -> Iterator[tuple[int, Future[T]]]:
+def in_lanes(
+    jobs: Sequence[Callable[[], T]], lanes: int, stop: threading.Event, device: torch.device
+) -> Iterator[tuple[int, Future[T]]]:
     """Run the jobs, so many at a time and in their order, and yield the number and the outcome of each as it ends.
 
-    stop: set when the caller breaks off or is interrupted; jobs that run should look at it.
+    stop: set when the caller breaks off or is interrupted; jobs that run should look at it. device: where all work.
     """
-    if lanes == 1:  # in the caller's thread, where an interrupt arrives
+    lanes = min(lanes, len(jobs))
+    if lanes <= 1:  # in the caller's thread, where an interrupt arrives
         for number, job in enumerate(jobs):
             outcome: Future[T] = Future()
             try:
@@ -33,15 +53,34 @@ def in_lanes(jobs: Sequence[Callable[[], T]], lanes: int, stop: threading.Event)
                 outcome.set_exception(error)
             yield number, outcome
         return
-    with ThreadPoolExecutor(lanes) as pool:
+
+    def begin() -> None:
+        _thread.lane = _Lane(lanes, device)
+
+    with ThreadPoolExecutor(lanes, initializer=begin) as pool:
         numbers = {pool.submit(_take_turns, job): number for number, job in enumerate(jobs)}
         try:
-            for outcome in as_completed(numbers):
-                yield numbers[outcome], outcome
+            for outcome in as_completed(list(numbers)):
+                yield numbers.pop(outcome), outcome
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)  # what waits is not begun
             raise
+
+
+def lanes_now() -> int:
+    """Return how many runs share the device with this one, itself among them."""
+    lane = _own_lane()
+    return 1 if lane is None else lane.number
+
+
+def recording_stream() -> torch.cuda.Stream | None:
+    """Return the stream on which this lane records; None, torch's own, outside of lanes.
+
+    On one stream, the graphs of all lanes would share the scratch memory of matrix products, which then run at once.
+    """
+    lane = _own_lane()
+    return None if lane is None else lane.recording
 
 
 def wait_for(device: torch.device) -> None:
@@ -49,7 +88,7 @@ def wait_for(device: torch.device) -> None:
     if device.type != "cuda":
         return
     stream = torch.cuda.current_stream(device)
-    if not getattr(_thread, "has_turn", False):
+    if _own_lane() is None:
         stream.synchronize()
         return
     _TURN.release()
@@ -59,13 +98,12 @@ def wait_for(device: torch.device) -> None:
         _TURN.acquire()
 
 
+def _own_lane() -> _Lane | None:
+    return getattr(_thread, "lane", None)
+
+
 def _take_turns(job: Callable[[], T]) -> T:
-    with _TURN:
-        _thread.has_turn = True
-        try:
-            if not torch.cuda.is_available():
-                return job()
-            with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
-                return job()
-        finally:
-            _thread.has_turn = False
+    lane = _own_lane()
+    assert lane is not None
+    with _TURN, torch.cuda.stream(lane.stream):
+        return job()

@@ -11,6 +11,7 @@ from proco.distributed import world_size
 from proco.methods.method import PARTS, Stage, Targets, Term, WeightedTerm
 from proco.models.network import Network
 from proco.training.ema import MovingAverage
+from proco.training.lanes import recording_stream
 from proco.training.loader import Batch
 
 # Buffers, running statistics and class moments, are the same on every rank: DDP need not send them with each batch. The
@@ -138,7 +139,8 @@ class Step:
                 self._run(self.batch)
         torch.cuda.current_stream().wait_stream(side_stream)
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # the loader works in a thread of its own
+        # thread_local: the loader may work in a thread of its own meanwhile.
+        with torch.cuda.graph(self.graph, stream=recording_stream(), capture_error_mode="thread_local"):
             self.values = self._run(self.batch)
         with torch.no_grad():
             for tensor, old in zip(state, before, strict=True):

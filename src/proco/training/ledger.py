@@ -10,11 +10,11 @@ from proco.training.run_folder import RunFolder
 LAST_EPOCHS = 20  # whose mean accuracy is kept beside that of the last
 
 
-def entry_of(folder: RunFolder, recipe: str, *, lanes: int = 1) -> dict[str, Any]:
-    """Return the ledger's entry for a finished run of a recipe; lanes: how many ran side by side, sharing the time.
+def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
+    """Return the ledger's entry for a finished run of a recipe.
 
     top1, many, medium and few are of the last epoch; best_top1 is that of the best epoch on the split of the curve,
-    kept because papers report it.
+    kept because papers report it. lanes is how many runs shared the device, and so the seconds.
     """
     config, summary, records = folder.config(), folder.summary(), folder.records()
     settings = as_settings(config)
@@ -36,7 +36,7 @@ def entry_of(folder: RunFolder, recipe: str, *, lanes: int = 1) -> dict[str, Any
         "mean_last_20": _rounded(sum(last) / len(last)),
         "seconds": _rounded(summary["seconds"]),
         "images_per_second": _rounded(summary["images_per_second"]),
-        "lanes": lanes,
+        "lanes": int(config.made_with.get("lanes", "1")),
         "hardware": config.made_with.get("hardware", ""),
         "torch": config.made_with.get("torch", ""),
         "commit": config.made_with.get("commit", ""),
@@ -50,9 +50,9 @@ def entry_of(folder: RunFolder, recipe: str, *, lanes: int = 1) -> dict[str, Any
     }
 
 
-def write_entry(results: Path, folder: RunFolder, recipe: str, *, lanes: int = 1) -> Path:
+def write_entry(results: Path, folder: RunFolder, recipe: str) -> Path:
     """Write the entry of a run to results/RECIPE/seedN.json and return that path."""
-    entry = entry_of(folder, recipe, lanes=lanes)
+    entry = entry_of(folder, recipe)
     path = results / recipe / f"seed{entry['seed']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(entry) + "\n")

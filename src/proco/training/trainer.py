@@ -23,7 +23,7 @@ from proco.training.device import determinism, find_device, set_precision
 from proco.training.ema import MovingAverage
 from proco.training.evaluate import evaluate
 from proco.training.journal import Journal, Listener, Silent
-from proco.training.lanes import wait_for
+from proco.training.lanes import lanes_now, wait_for
 from proco.training.learner import Learner, Step
 from proco.training.loader import Batch, EpochLoader
 from proco.training.made_with import made_with
@@ -165,7 +165,7 @@ class Trainer:
         """
         checkpoint = folder.load_checkpoint(self.device) if resume else None
         if is_main_process() and not (resume and folder.is_begun):
-            folder.begin(replace(self.config, made_with=made_with(self.device)))
+            folder.begin(replace(self.config, made_with=made_with(self.device) | {"lanes": str(lanes_now())}))
         course = Course(data=self.dataset.hash) if checkpoint is None else self._restore(checkpoint)
         if course.data != self.dataset.hash:
             raise RunError(f"the data of the run in {folder.path} has changed since it began; train anew.")

@@ -36,7 +36,7 @@ def conv_norm_relu(conv: nn.Conv2d, norm: nn.Module, images: Tensor, shortcut: T
 
 def _convolved(conv: nn.Conv2d, images: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return conv(images), and what batch norm needs of it where that fell off."""
-    serves = _triton_serves(images, max(conv.in_channels, conv.out_channels))
+    serves = _triton_serves(images, max(conv.in_channels, conv.out_channels)) and images.shape[3] % 2 == 0
     if not (serves and _product_type(images) in _HALF and _is_small_3x3(conv)):
         return conv(images), None
     from proco.kernels.functions import convolve

@@ -2,7 +2,7 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import avg_pool2d, pad
 
 from proco.errors import ConfigError
 from proco.kernels.layers import conv_norm_relu
@@ -90,7 +90,9 @@ class _Block(nn.Module):
         if self.stride == 1:
             return hidden
         before = self.added_channels // 2
-        return pad(hidden[:, :, ::2, ::2], (0, 0, 0, 0, before, self.added_channels - before))
+        # A mean over one pixel: unlike that of a slice, its gradient keeps the channels last.
+        every_second = avg_pool2d(hidden, 1, stride=2)
+        return pad(every_second, (0, 0, 0, 0, before, self.added_channels - before))
 
 
 @BACKBONES.register("resnet8")

@@ -13,7 +13,7 @@ from proco.models.normalise import Normalise
 
 
 class Outputs(NamedTuple):
-    """What a network says of N images."""
+    """What a network says of N images, in float32 or float64."""
 
     features: Tensor  # (N, d), of the backbone
     logits: Tensor  # (N, K), of the classifier
@@ -24,15 +24,6 @@ class Outputs(NamedTuple):
         """Cut the rows into equal parts, one for each view of a joint forward."""
         columns = ([None] * parts if value is None else value.chunk(parts) for value in self)
         return [Outputs(*row) for row in zip(*columns, strict=True)]
-
-    def in_float32(self) -> "Outputs":
-        """Return what came out under autocast in float32 (float64 stays)."""
-        features, logits, *others = (
-            value if value is None else value.to(torch.promote_types(value.dtype, torch.float32)) for value in self
-        )
-        assert features is not None
-        assert logits is not None
-        return Outputs(features, logits, *others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +55,9 @@ class NetworkConfig:
 class Network(nn.Module):
     """Normalisation, backbone, classifier and, where asked for, projector: uint8 images (N, C, H, W) to `Outputs`.
 
-    Several views of a batch go through it stacked along N, so that batch norms see them together, as in the official
-    code.
+    Autocast is for the backbone. The heads compute in float32 at least: rounded to bfloat16, logits of 10 would go in
+    steps of 0.06, and of classes that are close the first would win. Several views of a batch go through it stacked
+    along N, so that batch norms see them together, as in the official code.
     """
 
     def __init__(
@@ -85,6 +77,11 @@ class Network(nn.Module):
     def forward(self, images: Tensor) -> Outputs:
         """Return features, logits and embeddings of the images."""
         features = self.backbone(self.normalise(images).contiguous(memory_format=torch.channels_last))
+        features = features.to(torch.promote_types(features.dtype, torch.float32))
+        with torch.autocast(features.device.type, enabled=False):
+            return self._heads(features)
+
+    def _heads(self, features: Tensor) -> Outputs:
         embeddings = None if self.projector is None else self.projector(features)
         logits = self.classifier(features)
         if logits.dim() == 2:

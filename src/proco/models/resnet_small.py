@@ -56,7 +56,8 @@ class SmallResNet(Backbone):
         """Return features (N, num_features), the mean over positions of the last stage."""
         hidden: Tensor = self.stages(conv_norm_relu(self.stem, self.stem_norm, images))
         parts = [expert(hidden) for expert in self.experts] or [hidden]
-        return torch.cat([part.mean(dim=(2, 3)) for part in parts], dim=1)
+        kind = torch.promote_types(hidden.dtype, torch.float32)  # under autocast means are not rounded
+        return torch.cat([part.mean(dim=(2, 3), dtype=kind) for part in parts], dim=1)
 
 
 def _stages(widths: list[int], numbers: range, blocks_per_stage: int) -> nn.Sequential:

@@ -47,7 +47,7 @@ def evaluate(
         (images,) = split.images.cut(positions, [cut], size, device)
         with torch.autocast(device.type, autocast, enabled=autocast is not None):
             outputs = network(images)
-        evaluation.update(predict(outputs.in_float32(), class_counts), send(split.labels[positions], device))
+        evaluation.update(predict(outputs, class_counts), send(split.labels[positions], device))
     network.train(was_training)
     wait_for(device)
     return evaluation.metrics()

@@ -49,7 +49,7 @@ class Learner(nn.Module):
         """
         with torch.autocast(views.device.type, self.autocast, enabled=self.autocast is not None):
             outputs = self.network(views.flatten(0, 1))
-        by_view = outputs.in_float32().split(len(views))
+        by_view = outputs.split(len(views))
         values = torch.stack([term(by_view, targets, self.network) for term in self.terms])
         accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
         return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])

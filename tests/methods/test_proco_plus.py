@@ -32,7 +32,7 @@ def test_both_classes_count_by_the_area_they_cover() -> None:
     log_probabilities = (outputs.logits + (COUNTS / COUNTS.sum()).log()).log_softmax(1)
     expected = sum(
         -share * row[y] - (1 - share) * row[other]
-        for row, y, other, share in zip(log_probabilities, *targets, strict=True)
+        for row, y, other, share in zip(log_probabilities, *targets[:3], strict=True)
     )
     torch.testing.assert_close(term([outputs], targets, NETWORK), expected / 4)
 
@@ -96,6 +96,16 @@ def test_agreement_is_a_divergence_from_views_that_are_right() -> None:
         torch.testing.assert_close(term([first, other], targets, NETWORK), expected * min(epoch / 4, 1))
 
 
+def test_agreement_with_a_teacher_is_with_what_it_says() -> None:
+    term = Agreement(COUNTS, ramp=1)
+    term.start_epoch()
+    views = [view(0), view(1), view(2)]
+    taught = torch.stack([view(3).logits, view(4).logits])
+    by_itself = term([views[0], view(3), view(4)], Targets.of(LABELS), NETWORK)
+    torch.testing.assert_close(term(views, Targets.of(LABELS)._replace(taught=taught), NETWORK), by_itself)
+    assert by_itself > 0
+
+
 def test_agreement_moves_the_first_view_only() -> None:
     logits = [torch.randn(4, 3, requires_grad=True) for _ in range(2)]
     term = Agreement(COUNTS, ramp=1)
@@ -117,7 +127,9 @@ def test_head_is_the_last_of_the_epochs() -> None:
         ProCoPlus(head_epochs=5).stages(TASK, 5)
 
 
-@pytest.mark.parametrize("wrong", [{"trust": 2.0}, {"agreement": -1.0}, {"ramp": 0}, {"classifier_epochs": 3}])
+@pytest.mark.parametrize(
+    "wrong", [{"teacher": True}, {"trust": 2.0}, {"agreement": -1.0}, {"ramp": 0}, {"classifier_epochs": 3}]
+)
 def test_wrong_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError):
         ProCoPlus(**wrong)  # type: ignore[arg-type]

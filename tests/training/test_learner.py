@@ -102,6 +102,31 @@ def test_autocast_gives_terms_float32(tiny_dataset: Dataset) -> None:
     assert {value.dtype for value in seen[0] if value is not None} == {torch.float32}
 
 
+def test_teacher_is_the_average_and_looks_at_the_other_views(tiny_dataset: Dataset) -> None:
+    seen = []
+
+    class Spy(nn.Module):
+        def forward(self, outputs, targets, network):
+            seen.append(targets.taught)
+            return outputs[0].logits.sum()
+
+    network = make_network()
+    average = MovingAverage(network, 0.5)
+    with torch.no_grad():
+        average.network.classifier.bias += 1  # so that it is not the network
+    stage = make_stage(tiny_dataset)
+    term = next(iter(stage.terms.values()))._replace(term=Spy())
+    stage = make_stage(tiny_dataset, terms={"spy": term}, has_teacher=True)
+    learner = Learner(network, stage, None, average.network).train()
+    assert not any(name.startswith("teacher") for name in learner.state_dict())
+    batch = next(batches(tiny_dataset, torch.device("cpu")))
+    Step(learner, build_optimizer(learner.parameters(), OptimConfig(lr=0.1)), None)(batch)
+    assert seen[0].shape == (2, 8, 4)
+    assert not seen[0].requires_grad
+    for taught, view in zip(seen[0], batch.views[1:], strict=True):
+        torch.testing.assert_close(taught, average.network(view).logits)
+
+
 def run_steps(dataset: Dataset, device: torch.device, **how: bool) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     network = make_network().to(device).double()  # so that what differs is a mistake, not rounding grown large
     learner = Learner(network, make_stage(dataset), None).to(device).double().train()

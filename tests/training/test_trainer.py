@@ -17,6 +17,7 @@ from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.method import Method, Targets
 from proco.methods.proco import ProCo
+from proco.methods.proco_plus import ProCoPlus
 from proco.methods.supcon import SupCon
 from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
@@ -286,3 +287,12 @@ def test_with_a_validation_split_the_test_is_looked_at_once(tiny_dataset: Datase
     assert ["test" in record for record in RunFolder(tmp_path / "run").records()] == [False, False, False, True]
     assert all("val" in record for record in RunFolder(tmp_path / "run").records())
     assert (summary["split"], summary["best_split"]) == ("test", "val")
+
+
+def test_a_teacher_needs_an_average(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    method = ProCoPlus(views=(Plain(), Plain(), Plain()), agreement=0.5, teacher=True)
+    with pytest.raises(ConfigError, match=r"ema=0\.999"):
+        Trainer(small_config(method, epochs=2), tiny_dataset)
+    summary = Trainer(replace(small_config(method, epochs=2), ema=0.9), tiny_dataset).fit(RunFolder(tmp_path / "run"))
+    assert summary["top1"] is not None
+    assert all(record["losses"]["agreement"] >= 0 for record in RunFolder(tmp_path / "run").records())

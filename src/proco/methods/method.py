@@ -24,6 +24,7 @@ class Targets(NamedTuple):
     labels: Tensor  # (N,)
     pasted: Tensor  # (N,): the class of what was pasted into the first view; the label where nothing was
     share: Tensor  # (N,): of the first view that is the image's own; 1 where nothing was pasted
+    taught: Tensor | None = None  # (V - 1, N, K): logits of the other views by the teacher, where the stage has one
 
     @classmethod
     def of(cls, labels: Tensor) -> "Targets":
@@ -76,6 +77,9 @@ class Stage:
     """Optimiser and schedule of its own, where it has one."""
     paste: Paste | None = None
     """What is pasted into the first view, whose terms then look at targets.pasted and targets.share."""
+    has_teacher: bool = False
+    """Let the average of the weights, which the run must keep (`ema`), look at the views behind the first: what it says
+    is targets.taught."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,7 +77,8 @@ class Agreement(Term):
     """The first view is to say what the others say: KL(others || first), of probabilities under the class priors.
 
     Only images whose other view is recognised count, and of which nothing is covered (MDCS, ICCV 2023, without its
-    experts). The others are taken as they are. The loss comes in over the first ramp epochs.
+    experts). The others are taken as they are, or as the teacher sees them where there is one. The loss comes in over
+    the first ramp epochs.
     """
 
     epoch: Tensor
@@ -98,8 +99,9 @@ class Agreement(Term):
         """Return the mean over views and images, those that do not count being 0."""
         first = (outputs[0].logits + self.log_prior).log_softmax(dim=1)
         losses = []
-        for view in outputs[1:]:
-            said = (view.logits.detach() + self.log_prior).log_softmax(dim=1)
+        others = [view.logits.detach() for view in outputs[1:]] if targets.taught is None else targets.taught
+        for logits in others:
+            said = (logits + self.log_prior).log_softmax(dim=1)
             counts = (said.argmax(dim=1) == targets.labels) & (targets.share == 1)
             divergence = kl_div(first, said, reduction="none", log_target=True).sum(dim=1)
             losses.append((divergence * counts).mean())
@@ -122,6 +124,8 @@ class ProCoPlus(ProCo):
     """Weight of the classifier's loss on the projector's views."""
     agreement: float = 0.0
     """Weight of the divergence between the classifier's view and the projector's."""
+    teacher: bool = False
+    """Let the average of the weights (`ema`) say what the projector's views show, in place of the network itself."""
     ramp: int = 20
     """Epochs over which the agreement comes in."""
     head_epochs: int = 0
@@ -136,6 +140,8 @@ class ProCoPlus(ProCo):
         for name in ("others_weight", "agreement", "head_epochs", "head_lr"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"method.{name} must not be negative; got {getattr(self, name):g}.")
+        if self.teacher and not self.agreement:
+            raise ConfigError("method.teacher has nothing to say without method.agreement.")
         if not 0 <= self.trust <= 1 or self.ramp < 1:
             raise ConfigError(
                 f"method.trust lies between 0 and 1 and method.ramp is at least 1; got {self.trust:g} and {self.ramp}."
@@ -163,7 +169,12 @@ class ProCoPlus(ProCo):
         if self.agreement:
             terms["agreement"] = WeightedTerm(self.agreement, Agreement(task.class_counts, ramp=self.ramp))
         joint = Stage(
-            epochs=epochs - self.head_epochs, views=self.views, sampler=self.sampler, terms=terms, paste=self.paste
+            epochs=epochs - self.head_epochs,
+            views=self.views,
+            sampler=self.sampler,
+            terms=terms,
+            paste=self.paste,
+            has_teacher=self.teacher,
         )
         if not self.head_epochs:
             return (joint,)

@@ -27,14 +27,17 @@ class Learner(nn.Module):
     """Views and targets in, losses out: what gradients flow through, DDP wraps and the compiler sees.
 
     All views go through the network together. autocast: the type of the network's products, or None for float32; terms
-    always see float32.
+    always see float32. teacher: the average of the weights, for stages that ask it.
     """
 
     weights: Tensor
 
-    def __init__(self, network: Network, stage: Stage, autocast: torch.dtype | None) -> None:
+    def __init__(
+        self, network: Network, stage: Stage, autocast: torch.dtype | None, teacher: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.network, self.autocast = network, autocast
+        self.teacher = (teacher,) if stage.has_teacher else ()  # in a tuple: it is no part of what learns
         self.names = tuple(stage.terms)
         self.terms = nn.ModuleList(weighted.term for weighted in stage.terms.values())
         self.register_buffer("weights", term_weights(stage.terms), persistent=False)
@@ -49,10 +52,19 @@ class Learner(nn.Module):
         """
         with torch.autocast(views.device.type, self.autocast, enabled=self.autocast is not None):
             outputs = self.network(views.flatten(0, 1))
+            targets = self._taught(views[1:], targets)
         by_view = outputs.split(len(views))
         values = torch.stack([term(by_view, targets, self.network) for term in self.terms])
         accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
         return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
+
+    @torch.no_grad()
+    def _taught(self, views: Tensor, targets: Targets) -> Targets:
+        for teacher in self.teacher:
+            assert teacher is not None
+            logits: Tensor = teacher(views.flatten(0, 1)).logits
+            targets = targets._replace(taught=logits.view(*views.shape[:2], -1))
+        return targets
 
     def start_epoch(self) -> None:
         """Turn training on, and let the terms do what is due before the first batch."""
@@ -110,7 +122,7 @@ class Step:
         assert self.batch is not None
         assert self.values is not None
         self.batch.views.copy_(batch.views)
-        for own, new in zip(self.batch.targets, batch.targets, strict=True):
+        for own, new in zip(_given(self.batch), _given(batch), strict=True):
             own.copy_(new)
         self.graph.replay()
         return self.values
@@ -128,7 +140,7 @@ class Step:
 
     def _record(self, batch: Batch) -> None:
         assert self.graph is not None
-        self.batch = Batch(batch.views.clone(), Targets(*(target.clone() for target in batch.targets)))
+        self.batch = Batch(batch.views.clone(), Targets(*(target.clone() for target in _given(batch))))
         state = [tensor for module in self._modules() for tensor in module.state_dict(keep_vars=True).values()]
         before = [tensor.detach().clone() for tensor in state]
         momenta = {key: value.clone() for key, value in self._momenta().items()}
@@ -156,3 +168,8 @@ class Step:
         """Return the optimiser's momentum of each parameter that has one, by the parameter's identity."""
         buffers = {id(parameter): state.get("momentum_buffer") for parameter, state in self.optimizer.state.items()}
         return {key: buffer for key, buffer in buffers.items() if buffer is not None}
+
+
+def _given(batch: Batch) -> list[Tensor]:
+    """Return the targets that come with the batch, without what a teacher adds."""
+    return [target for target in batch.targets if target is not None]

@@ -154,7 +154,8 @@ class EpochLoader:
             pasted = torch.where(share < 1, self._labels(drawn.pasted.drawn, slots), targets.labels)
             targets = targets._replace(pasted=pasted, share=share)
         views = torch.stack([images.view(-1, local, *images.shape[1:]) for images in made], dim=1)
-        for step_views, *step_targets in zip(views, *(target.view(-1, local) for target in targets), strict=True):
+        columns = (target.view(-1, local) for target in targets if target is not None)
+        for step_views, *step_targets in zip(views, *columns, strict=True):
             yield Batch(step_views, Targets(*step_targets))
 
     def _change(self, drawn: _Drawn, slots: Tensor, cuts: list[Tensor]) -> list[Tensor]:

@@ -122,6 +122,8 @@ class Trainer:
             self.network.double()
             self.terms.double()
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if config.ema is None and any(stage.has_teacher for stage in self.stages):
+            raise ConfigError("the method learns from the average of the weights, so the run must keep one: ema=0.999.")
         self.average = None if config.ema is None else MovingAverage(self.network, config.ema)
 
     @property
@@ -189,7 +191,8 @@ class Trainer:
         config, stage, engine = self.config, self.stages[number], self.config.engine
         started = saved = time.perf_counter()
         self.network.requires_grad_(True)
-        learner = Learner(self.network, stage, self.autocast).to(self.device)
+        teacher = None if self.average is None else self.average.network
+        learner = Learner(self.network, stage, self.autocast, teacher).to(self.device)
         optim = stage.optim or config.optim
         optimizer = build_optimizer(learner.parameters(), optim)
         if momenta is not None:

@@ -39,3 +39,10 @@ def test_share_is_the_share_of_pixels() -> None:
 def test_wrong_probability_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"paste.probability lies between 0 and 1; got 1.5"):
         Paste(probability=1.5)
+
+
+def test_mean_share_is_that_of_many_boxes() -> None:
+    paste = Paste(probability=0.6)
+    images = torch.zeros(4000, 1, 64, 64, dtype=torch.uint8)
+    _, share = paste.apply(images, images, paste.draw(4000, torch.Generator().manual_seed(0)))
+    assert 1 - share.mean().item() == pytest.approx(paste.mean_share, abs=0.012)

@@ -8,7 +8,7 @@ from proco.augment import Paste
 from proco.errors import ConfigError
 from proco.losses import LogitAdjustedLoss, ProCoLoss
 from proco.methods.method import Targets, Task
-from proco.methods.proco_plus import Agreement, OtherViews, ProCoPlus, SharedClassification
+from proco.methods.proco_plus import Agreement, OtherViews, ProCoPlus, SharedClassification, shown_frequencies
 from proco.models.network import Outputs
 
 COUNTS = torch.tensor([40, 10, 3])
@@ -69,6 +69,20 @@ def test_experts_learn_with_strengths_of_their_own() -> None:
     with pytest.raises(ConfigError, match="has 3 strengths, but the network has 1 experts"):
         ProCoPlus(expert_taus=(0.0, 1.0, 2.0)).stages(TASK, 5)
     ProCoPlus(expert_taus=(0.0, 1.0, 2.0)).stages(TASK._replace(num_experts=3), 5)
+
+
+def test_prior_is_of_what_is_shown() -> None:
+    counts = torch.tensor([900, 90, 10])
+    for sampler, pasted in (("class_balanced", torch.ones(3) / 3), ("instance", counts / 1000)):
+        paste = Paste(probability=1.0, sampler=sampler)
+        shown = shown_frequencies(counts, paste).float()
+        expected = (1 - 77 / 240) * counts / 1000 + 77 / 240 * pasted
+        torch.testing.assert_close(shown / shown.sum(), expected, rtol=0.05, atol=1e-3)
+    (stage,) = ProCoPlus().stages(TASK, 5)
+    term = stage.terms["logit_adjustment"].term
+    assert torch.equal(term.criteria[0].class_counts, shown_frequencies(COUNTS, Paste()))
+    (stage,) = ProCoPlus(shown_prior=False).stages(TASK, 5)
+    assert torch.equal(stage.terms["logit_adjustment"].term.criteria[0].class_counts, COUNTS.float())
 
 
 def test_other_views_are_classified_too() -> None:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import kl_div
 
 from proco.augment import Paste
+from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
 from proco.losses.class_counts import log_prior
 from proco.losses.logit_adjustment import LogitAdjustedLoss
@@ -17,6 +18,8 @@ from proco.methods.proco import ProCo
 from proco.methods.two_branch import BehindFirst, MeanOverViews
 from proco.models.network import Network, Outputs
 from proco.optim import OptimConfig
+
+_DRAWS = 20  # epochs of a sampler by which its frequencies are known to a few percent
 
 
 class SharedClassification(Term):
@@ -108,6 +111,16 @@ class Agreement(Term):
         return torch.stack(losses).mean() * (self.epoch / self.ramp).clamp_max(1)
 
 
+def shown_frequencies(class_counts: Tensor, paste: Paste) -> Tensor:
+    """Return the share of each class in the area of the first views, (K,)."""
+    labels = torch.arange(len(class_counts)).repeat_interleave(class_counts.cpu())
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.cat([SAMPLERS[paste.sampler](labels, generator) for _ in range(_DRAWS)])
+    pasted = labels[drawn].bincount(minlength=len(class_counts)) / len(drawn)
+    own = class_counts.cpu() / class_counts.sum().cpu()
+    return torch.lerp(own, pasted, paste.mean_share).to(class_counts.device)
+
+
 @Method.registry.register("proco_plus")
 @dataclass(frozen=True, kw_only=True)
 class ProCoPlus(ProCo):
@@ -118,6 +131,9 @@ class ProCoPlus(ProCo):
     expert_taus: tuple[float, ...] = ()
     """Strengths of the logit adjustment of the network's experts, such as 0, 1 and 2 (BalPoE, CVPR 2023): their mean
     should be 1, that of what they say together. Without them, experts learn by their mean alone."""
+    shown_prior: bool = True
+    """Adjust the classifier's logits by how much it is shown of a class, pasted boxes too, instead of by the images of
+    the class: boxes of rare classes make them less rare."""
     trust: float = 0.0
     """How far the share of a pasted class follows the class distributions instead of its area, from 0 to 1."""
     others_weight: float = 0.0
@@ -157,8 +173,9 @@ class ProCoPlus(ProCo):
         if self.head_epochs >= epochs:
             raise ConfigError(f"method.head_epochs is {self.head_epochs}, but the run has {epochs} epochs.")
         criterion = self.criterion(task)
+        shown = shown_frequencies(task.class_counts, self.paste) if self.shown_prior else task.class_counts
         classification = SharedClassification(
-            task.class_counts, taus=self.expert_taus or (self.tau,), trust=self.trust, distributions=criterion
+            shown, taus=self.expert_taus or (self.tau,), trust=self.trust, distributions=criterion
         )
         terms = {
             "logit_adjustment": WeightedTerm(1.0, classification),

@@ -39,6 +39,11 @@ class PrototypeLoss(FullPrecisionModule):
         self.register_buffer("class_counts", as_class_counts(class_counts))
         self.dim, self.temperature, self.prior = dim, temperature, prior
         self.reduction: Reduction = reduction
+        self.begin(len(self.class_counts), dim)
+
+    @abstractmethod
+    def begin(self, num_classes: int, dim: int) -> None:
+        """Make room for what is known of the classes."""
 
     @abstractmethod
     def scores(self, embeddings: Tensor) -> Tensor:
@@ -67,9 +72,9 @@ class PrototypeLoss(FullPrecisionModule):
 class LearnablePrototypeLoss(PrototypeLoss):
     """score_ij = w_j.z_i / tau with unit vectors w_j that are learnt: a cosine classifier (the paper's CC)."""
 
-    def __init__(self, class_counts: ClassCounts, dim: int = 128, temperature: float = 0.1, **options: object) -> None:
-        super().__init__(class_counts, dim, temperature, **options)  # type: ignore[arg-type]
-        self.weight = nn.Parameter(normalize(torch.randn(len(self.class_counts), dim), dim=1))
+    def begin(self, num_classes: int, dim: int) -> None:
+        """Draw the prototypes."""
+        self.weight = nn.Parameter(normalize(torch.randn(num_classes, dim), dim=1))
 
     def scores(self, embeddings: Tensor) -> Tensor:
         """Return cosines over the temperature."""
@@ -91,13 +96,17 @@ class EmaPrototypeLoss(PrototypeLoss):
         temperature: float = 0.1,
         *,
         momentum: float = 0.99,
-        **options: object,
+        prior: bool = True,
+        reduction: Reduction = "mean",
     ) -> None:
-        super().__init__(class_counts, dim, temperature, **options)  # type: ignore[arg-type]
+        super().__init__(class_counts, dim, temperature, prior=prior, reduction=reduction)
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum lies in [0, 1); got {momentum:g}.")
         self.momentum = momentum
-        self.register_buffer("prototypes", torch.zeros(len(self.class_counts), dim))
+
+    def begin(self, num_classes: int, dim: int) -> None:
+        """Begin with prototypes of 0."""
+        self.register_buffer("prototypes", torch.zeros(num_classes, dim))
 
     def scores(self, embeddings: Tensor) -> Tensor:
         """Return cosines over the temperature."""
@@ -121,9 +130,9 @@ class EmaPrototypeLoss(PrototypeLoss):
 class CentroidPrototypeLoss(PrototypeLoss):
     """score_ij = mu_j.z_i / tau with mu_j the mean direction of ProCo's statistics: ProCo as kappa goes to infinity."""
 
-    def __init__(self, class_counts: ClassCounts, dim: int = 128, temperature: float = 0.1, **options: object) -> None:
-        super().__init__(class_counts, dim, temperature, **options)  # type: ignore[arg-type]
-        self.moments = ClassMoments(len(self.class_counts), dim)
+    def begin(self, num_classes: int, dim: int) -> None:
+        """Begin with empty sums."""
+        self.moments = ClassMoments(num_classes, dim)
 
     def scores(self, embeddings: Tensor) -> Tensor:
         """Return cosines over the temperature."""
@@ -144,10 +153,10 @@ class NormalDistributionLoss(PrototypeLoss):
     The mean and the full covariance of each class are estimated over ProCo's windows: the previous epoch and this one.
     """
 
-    def __init__(self, class_counts: ClassCounts, dim: int = 128, temperature: float = 0.1, **options: object) -> None:
-        super().__init__(class_counts, dim, temperature, **options)  # type: ignore[arg-type]
-        self.moments = ClassMoments(len(self.class_counts), dim)
-        self.second_moments = ClassMoments(len(self.class_counts), dim * dim)
+    def begin(self, num_classes: int, dim: int) -> None:
+        """Begin with empty sums."""
+        self.moments = ClassMoments(num_classes, dim)
+        self.second_moments = ClassMoments(num_classes, dim * dim)
 
     def scores(self, embeddings: Tensor) -> Tensor:
         """Return the logarithms of the expectations."""

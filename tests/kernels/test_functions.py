@@ -9,7 +9,7 @@ from torch.nn.functional import conv2d, relu
 
 pytest.importorskip("triton")
 
-from proco.kernels import functions
+from proco.kernels import convolution, functions
 from proco.kernels import partials as partials_module
 from proco.kernels.functions import convolve, norm_relu
 from proco.kernels.partials import total
@@ -36,6 +36,16 @@ def exact(values: Tensor) -> Tensor:
     return values.detach().double().requires_grad_()
 
 
+@pytest.fixture(params=[1, 2, 1000], ids=lambda programs: f"{programs} programs")
+def few_programs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a program take all rows, a share of them, or one each; and sums be added in turns."""
+    for name in ("_FORWARD", "_IMAGE_GRADIENT", "_WEIGHT_GRADIENT"):
+        launches = getattr(convolution, name)
+        changed = {channels: launch._replace(programs=request.param) for channels, launch in launches.items()}
+        monkeypatch.setattr(convolution, name, changed)
+    monkeypatch.setattr(partials_module, "_ROWS", 2)
+
+
 @pytest.mark.parametrize(
     ("in_channels", "out_channels", "height", "width", "count"),
     [
@@ -46,24 +56,18 @@ def exact(values: Tensor) -> Tensor:
         (32, 32, 4, 4, 5),
         (16, 16, 5, 6, 1),
         (16, 16, 1, 6, 3),
-        (16, 16, 5, 2, 3),
+        (16, 16, 5, 2, 70),  # more pairs than a block holds
     ],
 )
 @pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.usefixtures("few_programs")
 def test_convolution_is_that_of_torch(
-    kind: torch.dtype,
-    in_channels: int,
-    out_channels: int,
-    height: int,
-    width: int,
-    count: int,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: torch.dtype, in_channels: int, out_channels: int, height: int, width: int, count: int
 ) -> None:
-    monkeypatch.setattr(partials_module, "PROGRAMS", 2)  # so that a program takes several blocks
     x = images(count, in_channels, height, width, kind=kind)
     weight = torch.randn(out_channels, in_channels, 3, 3, generator=torch.Generator().manual_seed(1)).to(DEVICE)
     weight = (0.1 * weight).contiguous(memory_format=torch.channels_last).requires_grad_()
-    out, sums = convolve(x, weight)
+    out, sums, _ = convolve(x, weight)
     upstream = images(*out.shape, seed=2, kind=kind).detach()
     gradients = torch.autograd.grad(out, (x, weight), upstream)
 
@@ -82,8 +86,8 @@ def test_convolution_is_that_of_torch(
 
 def test_convolution_takes_what_lies_otherwise_in_memory() -> None:
     x, weight = images(2, 16, 4, 4), torch.randn(16, 16, 3, 3, device=DEVICE)
-    out, _ = convolve(x.detach().contiguous(), weight.contiguous())
-    expected, _ = convolve(x, weight.contiguous(memory_format=torch.channels_last))
+    out, *_ = convolve(x.detach().contiguous(), weight.contiguous())
+    expected, *_ = convolve(x, weight.contiguous(memory_format=torch.channels_last))
     assert torch.equal(out, expected)
 
 
@@ -95,9 +99,28 @@ def test_gradients_nobody_wants_are_not_computed(frozen: str, monkeypatch: pytes
         original = getattr(functions, name)
         monkeypatch.setattr(functions, name, lambda *given, n=name, f=original: called.append(n) or f(*given))
     (x if frozen == "image_gradient" else weight).requires_grad_(False)
-    out, _ = convolve(x, weight)
+    out, *_ = convolve(x, weight)
     out.float().sum().backward()  # type: ignore[no-untyped-call]
     assert called == [{"image_gradient": "weight_gradient", "weight_gradient": "image_gradient"}[frozen]]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_images_taken_from_the_convolution_have_both_gradients(kind: torch.dtype) -> None:
+    """Added before they are rounded."""
+    x, weight = images(3, 16, 4, 6, kind=kind), torch.randn(32, 16, 3, 3, device=DEVICE, requires_grad=True)
+    out, _, same = convolve(x, weight)
+    upstream, beside = images(*out.shape, seed=1, kind=kind).detach(), images(*x.shape, seed=2, kind=kind).detach()
+    assert torch.equal(same, x)
+    of_images, of_weight = torch.autograd.grad((out, same), (x, weight), (upstream, beside))
+
+    exact_x, exact_weight = exact(x), exact(weight.to(kind))
+    exact_out = conv2d(exact_x, exact_weight, padding=1)
+    expected = torch.autograd.grad(exact_out, (exact_x, exact_weight), upstream.double())
+    assert distance(of_images, expected[0] + beside.double()) < ROUNDING[kind]
+    assert distance(of_weight, expected[1]) < 1e-6
+    # And each alone.
+    _, _, same = convolve(x, weight)
+    assert torch.equal(torch.autograd.grad(same, x, beside)[0], beside)
 
 
 def test_memory_behind_the_images_is_not_read() -> None:
@@ -109,7 +132,7 @@ def test_memory_behind_the_images_is_not_read() -> None:
         memory[4096 : 4096 + size] = torch.randn(size, device=DEVICE).to(HALF)
         x = memory[4096 : 4096 + size].view(count, height, width, channels).permute(0, 3, 1, 2).requires_grad_()
         weight = torch.randn(16, channels, 3, 3, device=DEVICE, requires_grad=True)
-        out, sums = convolve(x, weight)
+        out, sums, _ = convolve(x, weight)
         gradients = torch.autograd.grad(out, (x, weight), torch.ones_like(out))
         assert all(value.isfinite().all() for value in (out, sums, *gradients))
 

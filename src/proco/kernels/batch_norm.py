@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from proco.kernels.partials import shares, total
+from proco.kernels.partials import row_block, shares, total
 
 _ELEMENTS = 8192  # of a block that is written: 64 a thread of four warps
 _SUMMED_ELEMENTS = 32768  # of a block that is summed, by eight warps
@@ -54,12 +54,17 @@ def _finish(
     channel_block: tl.constexpr,
 ):
     """Write the mean and the variance, statistics (2, channels), and move the running ones along."""
-    row = tl.arange(0, row_block)
     channel = tl.program_id(0) * channel_block + tl.arange(0, channel_block)
-    at = row[:, None] * (2 * channels) + channel[None, :]
-    inside = (row < rows)[:, None]
-    mean = tl.sum(tl.load(partials + at, mask=inside, other=0.0), axis=0) / num_pixels
-    square = tl.sum(tl.load(partials + channels + at, mask=inside, other=0.0), axis=0) / num_pixels
+    sums = tl.zeros((row_block, channel_block), tl.float32)
+    squares = tl.zeros((row_block, channel_block), tl.float32)
+    for start in range(0, rows, row_block):
+        row = start + tl.arange(0, row_block)
+        at = partials + row[:, None] * (2 * channels) + channel[None, :]
+        inside = (row < rows)[:, None]
+        sums += tl.load(at, mask=inside, other=0.0)
+        squares += tl.load(at + channels, mask=inside, other=0.0)
+    mean = tl.sum(sums, axis=0) / num_pixels
+    square = tl.sum(squares, axis=0) / num_pixels
     # Digits are lost where the mean is many deviations from 0, but half precision has lost them by then.
     variance = tl.maximum(square - mean * mean, 0.0, propagate_nan=tl.PropagateNan.ALL)
     tl.store(statistics + channel, mean)
@@ -213,7 +218,7 @@ def statistics_of(partials: Tensor, num_pixels: int, norm: nn.BatchNorm2d) -> Te
         num_pixels,
         norm.momentum,
         channels,
-        triton.next_power_of_2(rows),
+        row_block(rows),
         _CHANNELS,
     )
     return statistics

@@ -9,13 +9,14 @@ from proco.kernels import batch_norm
 from proco.kernels.convolution import convolution, image_gradient, weight_gradient
 
 
-def convolve(images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the 3x3 convolution, (N, C', H, W), and sums of its values and squares, (G, 2, C').
+def convolve(images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the 3x3 convolution, (N, C', H, W), sums of its values and squares, (G, 2, C'), and the images again.
 
-    images: (N, C, H, W) in half precision; weight: (C', C, 3, 3) float32.
+    images: (N, C, H, W) in half precision; weight: (C', C, 3, 3) float32. A shortcut that takes the images from here
+    saves a pass: their gradients are added where the convolution's is written.
     """
     with torch.cuda.device_of(images):  # type: ignore[no-untyped-call]  # where Triton launches
-        result: tuple[Tensor, Tensor] = _Convolution.apply(images, weight)  # type: ignore[no-untyped-call]
+        result: tuple[Tensor, Tensor, Tensor] = _Convolution.apply(images, weight)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -46,23 +47,31 @@ class _Convolution(torch.autograd.Function):
     """3x3 convolution of stride 1, padded by zeros; weight float32, its products in the type of the images."""
 
     @staticmethod
-    def forward(ctx: Any, images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (N, C', H, W) in the type of the images, and sums of its values and squares, (G, 2, C')."""
+    def forward(ctx: Any, images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return (N, C', H, W) in the type of the images, sums of its values and squares, (G, 2, C'), and the images.
+
+        Whoever uses the images elsewhere too and takes them from here has the two gradients added on the way.
+        """
         images, weight = _channels_last(images), _channels_last(weight)
         ctx.save_for_backward(images, weight)
+        ctx.set_materialize_grads(False)
         out, partials = convolution(images, weight)
         ctx.mark_non_differentiable(partials)
-        return out, partials
+        return out, partials, images
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Return the gradients of images and weight."""
         _refuse_second_derivatives()
+        gradient, _, of_images_elsewhere = upstream
+        if gradient is None:
+            return of_images_elsewhere, None
         images, weight = ctx.saved_tensors
-        gradient = _channels_last(gradients[0])
+        gradient = _channels_last(gradient)
+        addend = None if of_images_elsewhere is None else _channels_last(of_images_elsewhere)
         return (
-            image_gradient(gradient, weight) if ctx.needs_input_grad[0] else None,
-            weight_gradient(images, gradient) if ctx.needs_input_grad[1] else None,
+            image_gradient(gradient, weight, addend) if ctx.needs_input_grad[0] else None,
+            weight_gradient(gradient, images) if ctx.needs_input_grad[1] else None,
         )
 
 
@@ -93,11 +102,11 @@ class _NormRelu(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of images, shortcut, scale and shift."""
         _refuse_second_derivatives()
         images, out, statistics, scale, shift = ctx.saved_tensors
-        gradient = _channels_last(gradients[0])
+        gradient = _channels_last(upstream[0])
         return *batch_norm.gradients_of(gradient, images, out, statistics, scale, shift, ctx.eps), None, None
 
 

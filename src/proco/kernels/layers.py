@@ -22,29 +22,43 @@ _MOST_NUMBERS = 2**31  # places are counted in 32 bits
 
 def conv_norm_relu(conv: nn.Conv2d, norm: nn.Module, images: Tensor, shortcut: Tensor | None = None) -> Tensor:
     """Return relu(norm(conv(images)) + shortcut); images: (N, C, H, W), shortcut: (N, C', H', W') or None."""
-    hidden, sums = _convolved(conv, images)
-    serves = (
-        _triton_serves(hidden, hidden.shape[1]) and hidden.numel() > hidden.shape[1]
-    )  # of one value torch complains
+    hidden, sums, _ = _convolved(conv, images)
+    return _norm_relu(norm, hidden, sums, shortcut)
+
+
+def conv_norm_relu_and_images(conv: nn.Conv2d, norm: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Return relu(norm(conv(images))), and the images for a shortcut around it.
+
+    A shortcut that begins there has its gradient added to the convolution's in one go.
+    """
+    hidden, sums, images = _convolved(conv, images)
+    return _norm_relu(norm, hidden, sums, None), images
+
+
+def _convolved(conv: nn.Conv2d, images: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Return conv(images), what batch norm needs of it where that fell off, and the images."""
+    serves = _triton_serves(images, max(conv.in_channels, conv.out_channels)) and images.shape[3] % 2 == 0
+    kind = _product_type(images)
+    if not (serves and kind in _HALF and _is_small_3x3(conv)):
+        return conv(images), None, images
+    from proco.kernels.functions import convolve
+
+    if conv.in_channels == 3:  # the kernels count in powers of two
+        padded, weight = pad(images.to(kind), (0, 0, 0, 0, 0, 1)), pad(conv.weight, (0, 0, 0, 0, 0, 1))
+        return *convolve(padded, weight)[:2], images
+    return convolve(images.to(kind), conv.weight)
+
+
+def _norm_relu(norm: nn.Module, hidden: Tensor, sums: Tensor | None, shortcut: Tensor | None) -> Tensor:
+    """Return relu(norm(hidden) + shortcut); sums: what our norm needs of hidden, where it is known."""
+    # Of one value a channel torch complains, and rightly.
+    serves = _triton_serves(hidden, hidden.shape[1]) and hidden.numel() > hidden.shape[1]
     if not (serves and hidden.dtype in _HALF and _is_plain(norm)):
         normalised: Tensor = norm(hidden)
         return relu(normalised if shortcut is None else normalised + shortcut)
     from proco.kernels.functions import norm_relu
 
     return norm_relu(hidden, None if shortcut is None else shortcut.to(hidden.dtype), norm, sums)
-
-
-def _convolved(conv: nn.Conv2d, images: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return conv(images), and what batch norm needs of it where that fell off."""
-    serves = _triton_serves(images, max(conv.in_channels, conv.out_channels)) and images.shape[3] % 2 == 0
-    if not (serves and _product_type(images) in _HALF and _is_small_3x3(conv)):
-        return conv(images), None
-    from proco.kernels.functions import convolve
-
-    images, weight = images.to(_product_type(images)), conv.weight
-    if conv.in_channels == 3:  # the kernels count in powers of two
-        images, weight = pad(images, (0, 0, 0, 0, 0, 1)), pad(weight, (0, 0, 0, 0, 0, 1))
-    return convolve(images, weight)
 
 
 def _triton_serves(images: Tensor, channels: int) -> bool:

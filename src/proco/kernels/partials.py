@@ -6,24 +6,31 @@ import triton.language as tl
 from torch import Tensor
 
 PROGRAMS = 256  # that each sum a share: about two a multiprocessor of an H200
-_COLUMNS = 16
+_ROWS, _COLUMNS = 512, 16  # of partials that a program adds at a time
 
 
 @triton.jit
 def _total(partials, out, rows, columns, row_block: tl.constexpr, column_block: tl.constexpr):
-    row = tl.arange(0, row_block)
     column = tl.program_id(0) * column_block + tl.arange(0, column_block)
-    inside = (row < rows)[:, None] & (column < columns)[None, :]
-    values = tl.load(partials + row[:, None] * columns + column[None, :], mask=inside, other=0.0)
-    tl.store(out + column, tl.sum(values, axis=0), mask=column < columns)
+    sums = tl.zeros((row_block, column_block), tl.float32)
+    for start in range(0, rows, row_block):
+        row = start + tl.arange(0, row_block)
+        inside = (row < rows)[:, None] & (column < columns)[None, :]
+        sums += tl.load(partials + row[:, None] * columns + column[None, :], mask=inside, other=0.0)
+    tl.store(out + column, tl.sum(sums, axis=0), mask=column < columns)
 
 
 def total(partials: Tensor) -> Tensor:
     """Return the sum of the rows of partials (programs, ...) float32."""
     out = torch.empty_like(partials[0])
     rows, columns = len(partials), out.numel()
-    _total[(triton.cdiv(columns, _COLUMNS),)](partials, out, rows, columns, triton.next_power_of_2(rows), _COLUMNS)
+    _total[(triton.cdiv(columns, _COLUMNS),)](partials, out, rows, columns, row_block(rows), _COLUMNS)
     return out
+
+
+def row_block(rows: int) -> int:
+    """Return how many rows of partials to add at a time: all of them, up to a number."""
+    return min(triton.next_power_of_2(rows), _ROWS)
 
 
 def shares(num_blocks: int) -> tuple[int, int]:

@@ -2,10 +2,10 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import avg_pool2d, pad
+from torch.nn.functional import pad
 
 from proco.errors import ConfigError
-from proco.kernels.layers import conv_norm_relu
+from proco.kernels.layers import conv_norm_relu, conv_norm_relu_and_images
 from proco.models.base import BACKBONES, Backbone
 
 STAGE_WIDTHS = (16, 32, 64)
@@ -84,16 +84,16 @@ class _Block(nn.Module):
         self.added_channels = out_channels - in_channels
 
     def forward(self, hidden: Tensor) -> Tensor:
-        inner = conv_norm_relu(self.conv1, self.norm1, hidden)
+        inner, hidden = conv_norm_relu_and_images(self.conv1, self.norm1, hidden)
         return conv_norm_relu(self.conv2, self.norm2, inner, self._shortcut(hidden))
 
     def _shortcut(self, hidden: Tensor) -> Tensor:
         if self.stride == 1:
             return hidden
         before = self.added_channels // 2
-        # A mean over one pixel: unlike that of a slice, its gradient keeps the channels last.
-        every_second = avg_pool2d(hidden, 1, stride=2)
-        return pad(every_second, (0, 0, 0, 0, before, self.added_channels - before))
+        # Channels are put last for the slice: its gradient then lies in memory as the convolutions like it.
+        every_second = hidden.permute(0, 2, 3, 1)[:, ::2, ::2]
+        return pad(every_second, (before, self.added_channels - before)).permute(0, 3, 1, 2)
 
 
 @BACKBONES.register("resnet8")

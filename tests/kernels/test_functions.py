@@ -40,8 +40,8 @@ def exact(values: Tensor) -> Tensor:
 def few_programs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a program take all rows, a share of them, or one each; and sums be added in turns."""
     for name in ("_FORWARD", "_IMAGE_GRADIENT", "_WEIGHT_GRADIENT"):
-        launches = getattr(convolution, name)
-        changed = {channels: launch._replace(programs=request.param) for channels, launch in launches.items()}
+        plans = getattr(convolution, name)
+        changed = {channels: plan._replace(programs=request.param) for channels, plan in plans.items()}
         monkeypatch.setattr(convolution, name, changed)
     monkeypatch.setattr(partials_module, "_ROWS", 2)
 

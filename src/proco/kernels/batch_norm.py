@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
+from proco.kernels.launch import launch
 from proco.kernels.partials import row_block, shares, total
 
 _ELEMENTS = 8192  # of a block that is written: 64 a thread of four warps
@@ -198,8 +199,16 @@ def sums_of(images: Tensor) -> Tensor:
     """Return sums of values and squares, each program's own, (G, 2, C)."""
     channels = images.shape[1]
     partials, blocks_each = _room(images, _SUMMED_ELEMENTS)
-    _sums[(len(partials),)](
-        images, partials, _pixels(images), blocks_each, channels, _SUMMED_ELEMENTS // channels, num_warps=8
+    launch(
+        _sums,
+        (len(partials),),
+        images,
+        partials,
+        _pixels(images),
+        blocks_each,
+        channels,
+        _SUMMED_ELEMENTS // channels,
+        num_warps=8,
     )
     return partials
 
@@ -208,7 +217,9 @@ def statistics_of(partials: Tensor, num_pixels: int, norm: nn.BatchNorm2d) -> Te
     """Return mean and variance, (2, C), from sums (G, 2, C); the running statistics of norm move along."""
     rows, _, channels = partials.shape
     statistics = torch.empty_like(partials[0])
-    _finish[(channels // _CHANNELS,)](
+    launch(
+        _finish,
+        (channels // _CHANNELS,),
         partials,
         statistics,
         norm.running_mean,
@@ -230,7 +241,9 @@ def normalised(
     """Return relu(scale z + shift + shortcut)."""
     channels = images.shape[1]
     out = torch.empty_like(images)
-    _apply[(triton.cdiv(images.numel(), _ELEMENTS),)](
+    launch(
+        _apply,
+        (triton.cdiv(images.numel(), _ELEMENTS),),
         images,
         images if shortcut is None else shortcut,
         mean,
@@ -255,7 +268,9 @@ def gradients_of(
     has_shortcut = out is not None
     mean, variance = statistics
     partials, blocks_each = _room(images, _GRADIENT_ELEMENTS)
-    _gradient_sums[(len(partials),)](
+    launch(
+        _gradient_sums,
+        (len(partials),),
         images,
         images if out is None else out,
         gradient,
@@ -275,7 +290,9 @@ def gradients_of(
     sums = total(partials)
     of_images = torch.empty_like(images)
     of_shortcut = torch.empty_like(images) if has_shortcut else None
-    _gradient_apply[(triton.cdiv(images.numel(), _ELEMENTS),)](
+    launch(
+        _gradient_apply,
+        (triton.cdiv(images.numel(), _ELEMENTS),),
         images,
         images if out is None else out,
         gradient,

@@ -21,6 +21,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from proco.kernels.launch import launch
 from proco.kernels.partials import row_block
 
 
@@ -192,8 +193,8 @@ def _sum_taps(
     tl.store(out + at, tl.sum(sums, axis=0))
 
 
-class _Launch(NamedTuple):
-    """How a kernel is started."""
+class _Plan(NamedTuple):
+    """How the work is divided."""
 
     block: int  # pairs of a program
     programs: int  # about so many, where there are as many rows
@@ -202,9 +203,9 @@ class _Launch(NamedTuple):
 
 
 # What was fastest on an H200, by the channels of what is read; of the weights' gradient by those of the images.
-_FORWARD = {4: _Launch(64, 384, 4), 16: _Launch(64, 384, 3), 32: _Launch(64, 192, 3)}
-_IMAGE_GRADIENT = {16: _Launch(64, 384, 4), 32: _Launch(32, 384, 3)}
-_WEIGHT_GRADIENT = {4: _Launch(64, 384, 2), 16: _Launch(64, 192, 4), 32: _Launch(64, 96, 3, 8)}
+_FORWARD = {4: _Plan(64, 384, 4), 16: _Plan(64, 384, 3), 32: _Plan(64, 192, 3)}
+_IMAGE_GRADIENT = {16: _Plan(64, 384, 4), 32: _Plan(32, 384, 3)}
+_WEIGHT_GRADIENT = {4: _Plan(64, 384, 2), 16: _Plan(64, 192, 4), 32: _Plan(64, 96, 3, 8)}
 _COLUMNS = 16  # of partial sums that a program adds
 
 
@@ -219,17 +220,19 @@ def image_gradient(gradient: Tensor, weight: Tensor, addend: Tensor | None = Non
 
 
 def _run(
-    images: Tensor, weight: Tensor, addend: Tensor | None, launches: dict[int, _Launch], *, transposed: bool
+    images: Tensor, weight: Tensor, addend: Tensor | None, plans: dict[int, _Plan], *, transposed: bool
 ) -> tuple[Tensor, Tensor]:
     count, in_channels, height, width = images.shape
     out_channels = weight.shape[1] if transposed else weight.shape[0]
-    device, launch = images.device, launches[in_channels]
+    device, plan = images.device, plans[in_channels]
     shape = (count, out_channels, height, width)
     out = torch.empty(shape, dtype=images.dtype, device=device, memory_format=torch.channels_last)
-    grid, rows_each = _shares(images, launch)
+    grid, rows_each = _shares(images, plan)
     programs = 0 if transposed else grid[0] * grid[1]
     partials = torch.empty((programs, 2, out_channels), dtype=torch.float32, device=device)
-    _convolve[grid](
+    launch(
+        _convolve,
+        grid,
         images,
         weight,
         out if addend is None else addend,
@@ -243,9 +246,9 @@ def _run(
         out_channels,
         transposed,
         addend is not None,
-        launch.block,
-        num_stages=launch.stages,
-        num_warps=launch.warps,
+        plan.block,
+        num_stages=plan.stages,
+        num_warps=plan.warps,
     )
     return out, partials
 
@@ -253,11 +256,13 @@ def _run(
 def weight_gradient(gradient: Tensor, images: Tensor) -> Tensor:
     """Return the gradient of the weights, (C', C, 3, 3) float32, channels last; gradient: of the result."""
     count, channels, height, width = images.shape
-    out_channels, launch = gradient.shape[1], _WEIGHT_GRADIENT[channels]
-    grid, rows_each = _shares(images, launch)
+    out_channels, plan = gradient.shape[1], _WEIGHT_GRADIENT[channels]
+    grid, rows_each = _shares(images, plan)
     rows = grid[0] * grid[1]
     partials = torch.empty((rows, 3, 4, out_channels, 2, channels), dtype=torch.float32, device=images.device)
-    _weight_gradient[grid](
+    launch(
+        _weight_gradient,
+        grid,
         gradient,
         images,
         partials,
@@ -267,18 +272,20 @@ def weight_gradient(gradient: Tensor, images: Tensor) -> Tensor:
         width,
         channels,
         out_channels,
-        launch.block,
-        num_stages=launch.stages,
-        num_warps=launch.warps,
+        plan.block,
+        num_stages=plan.stages,
+        num_warps=plan.warps,
     )
     out = torch.empty((out_channels, 3, 3, channels), dtype=torch.float32, device=images.device)
-    _sum_taps[(out.numel() // _COLUMNS,)](partials, out, rows, channels, out_channels, row_block(rows), _COLUMNS)
+    launch(
+        _sum_taps, (out.numel() // _COLUMNS,), partials, out, rows, channels, out_channels, row_block(rows), _COLUMNS
+    )
     return out.permute(0, 3, 1, 2)
 
 
-def _shares(images: Tensor, launch: _Launch) -> tuple[tuple[int, int], int]:
+def _shares(images: Tensor, plan: _Plan) -> tuple[tuple[int, int], int]:
     """Return the grid, blocks of pairs by shares of rows, and how many rows a share has."""
     count, _, height, width = images.shape
-    blocks = triton.cdiv(count * width // 2, launch.block)
-    rows_each = triton.cdiv(height, min(max(launch.programs // blocks, 1), height))
+    blocks = triton.cdiv(count * width // 2, plan.block)
+    rows_each = triton.cdiv(height, min(max(plan.programs // blocks, 1), height))
     return (blocks, triton.cdiv(height, rows_each)), rows_each

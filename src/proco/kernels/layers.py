@@ -78,7 +78,8 @@ def _has_triton(device: torch.device) -> bool:
     from proco.kernels.partials import total
 
     try:
-        with torch.cuda.device(device):
+        own_stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # which is in no rehearsal
+        with torch.cuda.device(device), torch.cuda.stream(own_stream):
             total(torch.ones(1, 1, device=device))
     except Exception as error:  # of many kinds: Triton builds its launcher with a C compiler
         warnings.warn(f"Triton does not work here, so small networks train slower: {error}", stacklevel=2)

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from proco.kernels.launch import launch
+
 PROGRAMS = 256  # that each sum a share: about two a multiprocessor of an H200
 _ROWS, _COLUMNS = 512, 16  # of partials that a program adds at a time
 
@@ -24,13 +26,13 @@ def total(partials: Tensor) -> Tensor:
     """Return the sum of the rows of partials (programs, ...) float32."""
     out = torch.empty_like(partials[0])
     rows, columns = len(partials), out.numel()
-    _total[(triton.cdiv(columns, _COLUMNS),)](partials, out, rows, columns, row_block(rows), _COLUMNS)
+    launch(_total, (triton.cdiv(columns, _COLUMNS),), partials, out, rows, columns, row_block(rows), _COLUMNS)
     return out
 
 
 def row_block(rows: int) -> int:
     """Return how many rows of partials to add at a time: all of them, up to a number."""
-    return min(triton.next_power_of_2(rows), _ROWS)
+    return min(int(triton.next_power_of_2(rows)), _ROWS)
 
 
 def shares(num_blocks: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from proco.distributed import world_size
+from proco.kernels.launch import rehearsal
 from proco.methods.method import PARTS, Stage, Targets, Term, WeightedTerm
 from proco.models.network import Network
 from proco.training.ema import MovingAverage
@@ -147,6 +148,8 @@ class Step:
         side_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side_stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side_stream):
+            with rehearsal():
+                self._run(self.batch)
             for _ in range(self._TRIALS):
                 self._run(self.batch)
         torch.cuda.current_stream().wait_stream(side_stream)

@@ -1,0 +1,88 @@
+"""Kernels are run, or in a rehearsal compiled side by side; on a GPU a whole step is rehearsed."""
+
+import threading
+
+import pytest
+import torch
+
+from proco.kernels import launch as launching
+from proco.kernels.launch import launch, rehearsal
+
+
+class Kernel:
+    """Stands for one of Triton's: notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.run: list[tuple] = []
+        self.compiled: list[tuple] = []
+        self.threads: set[int] = set()
+
+    def __getitem__(self, grid: tuple[int, ...]):  # type: ignore[no-untyped-def]
+        return lambda *arguments, **options: self.run.append((grid, arguments, options))
+
+    def warmup(self, *arguments: object, grid: tuple[int, ...], **options: object) -> None:
+        self.threads.add(threading.get_ident())
+        if "bad" in options:
+            raise ValueError("does not compile")
+        self.compiled.append((grid, arguments, options))
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The current stream, without a GPU."""
+    current = [0]
+    monkeypatch.setattr(launching, "_current_stream", lambda: current[0])
+    monkeypatch.setattr(launching, "_current_device", lambda: -1)  # which torch takes for none
+    return current
+
+
+def test_kernels_run_outside_of_a_rehearsal(stream: list[int]) -> None:
+    kernel = Kernel()
+    launch(kernel, (3,), 1, 2, num_warps=8)
+    assert kernel.run == [((3,), (1, 2), {"num_warps": 8})]
+    assert not kernel.compiled
+
+
+def test_kernels_of_a_rehearsal_are_compiled_once_each(stream: list[int]) -> None:
+    kernel, images = Kernel(), torch.zeros(4)
+    with rehearsal():
+        for _ in range(3):
+            launch(kernel, (3,), images, 1, num_warps=8)
+        launch(kernel, (3,), images, 2, num_warps=8)
+        launch(kernel, (3,), images.double(), 1, num_warps=8)
+        launch(kernel, (3,), images, 1, num_warps=4)
+    assert not kernel.run
+    assert len(kernel.compiled) == 4
+    assert threading.get_ident() not in kernel.threads
+    launch(kernel, (3,), images, 1)
+    assert len(kernel.run) == 1
+
+
+def test_other_streams_run_on(stream: list[int]) -> None:
+    kernel = Kernel()
+    with rehearsal():
+        stream[0] = 1
+        launch(kernel, (1,), 1)
+        stream[0] = 0
+    assert len(kernel.run) == 1
+    assert not kernel.compiled
+
+
+def test_what_does_not_compile_is_said(stream: list[int]) -> None:
+    with pytest.raises(ValueError, match="does not compile"), rehearsal():
+        launch(Kernel(), (1,), bad=True)
+    kernel = Kernel()
+    launch(kernel, (1,), 1)
+    assert len(kernel.run) == 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_rehearsal_changes_nothing_that_is_computed_after_it() -> None:
+    pytest.importorskip("triton")
+    from proco.kernels.partials import total
+
+    partials = torch.ones(5, 7, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        with rehearsal():
+            total(partials)
+        assert torch.equal(total(partials), torch.full((7,), 5.0, device="cuda"))

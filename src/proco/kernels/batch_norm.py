@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from proco.kernels.launch import launch
 from proco.kernels.partials import row_block, shares, total
 
-_ELEMENTS = 8192  # of a block that is written: 64 a thread of four warps
-_SUMMED_ELEMENTS = 32768  # of a block that is summed, by eight warps
-_GRADIENT_ELEMENTS = 8192  # of a block whose gradients are summed, by eight warps: with more, registers run out
+# Of a block, by four warps; what was fastest on an H200.
+_ELEMENTS = 8192
+_SUMMED_ELEMENTS = 8192
+_GRADIENT_ELEMENTS = 2048
 _CHANNELS = 16  # of a program that finishes the sums
 
 
@@ -26,18 +27,18 @@ _CHANNELS = 16  # of a program that finishes the sums
 def _sums(images, partials, num_pixels, blocks_each, channels: tl.constexpr, block: tl.constexpr):
     """Write a program's sums of values and squares: partials (programs, 2, channels)."""
     channel = tl.arange(0, channels)
-    sums = tl.zeros((channels,), tl.float32)
-    squares = tl.zeros((channels,), tl.float32)
+    sums = tl.zeros((block, channels), tl.float32)
+    squares = tl.zeros((block, channels), tl.float32)
     first = tl.program_id(0) * blocks_each
     for number in range(first, first + blocks_each):
         pixel = number * block + tl.arange(0, block)
         at = pixel[:, None] * channels + channel[None, :]
         values = tl.load(images + at, mask=(pixel < num_pixels)[:, None], other=0.0).to(tl.float32)
-        sums += tl.sum(values, axis=0)
-        squares += tl.sum(values * values, axis=0)
+        sums += values
+        squares += values * values
     own = partials + tl.program_id(0) * (2 * channels) + channel
-    tl.store(own, sums)
-    tl.store(own + channels, squares)
+    tl.store(own, tl.sum(sums, axis=0))
+    tl.store(own + channels, tl.sum(squares, axis=0))
 
 
 @triton.jit
@@ -95,13 +96,15 @@ def _apply(
     scale,
     shift,
     out,
+    signs,
     num_pixels,
     eps,
     has_shortcut: tl.constexpr,
+    keeps_signs: tl.constexpr,
     channels: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Write the result of a block."""
+    """Write the result of a block, and where it is positive, a bit each: signs (pixels, channels / 8)."""
     channel = tl.arange(0, channels)
     pixel = tl.program_id(0) * block + tl.arange(0, block)
     inside = (pixel < num_pixels)[:, None]
@@ -113,14 +116,36 @@ def _apply(
     # Without asking for it, a GPU's maximum of NaN and 0 is 0, and a diverged run would go on unnoticed.
     rectified = tl.maximum(result, 0.0, propagate_nan=tl.PropagateNan.ALL)
     tl.store(out + at, rectified.to(out.dtype.element_ty), mask=inside)
+    if keeps_signs:
+        bits = tl.reshape((result > 0).to(tl.int32), (block, channels // 8, 8)) << tl.arange(0, 8)[None, None, :]
+        tl.store(signs + _byte_places(pixel, channels), tl.sum(bits, axis=2).to(tl.uint8), mask=inside)
 
 
 @triton.jit
-def _gradient_behind_relu(gradient, out, at, inside, standard, scale, shift, channel, has_shortcut: tl.constexpr):
+def _byte_places(pixel, channels: tl.constexpr):
+    return pixel[:, None] * (channels // 8) + tl.arange(0, channels // 8)[None, :]
+
+
+@triton.jit
+def _gradient_behind_relu(
+    gradient,
+    signs,
+    pixel,
+    at,
+    inside,
+    standard,
+    scale,
+    shift,
+    channel,
+    has_shortcut: tl.constexpr,
+    channels: tl.constexpr,
+    block: tl.constexpr,
+):
     """Return d, the gradient where the result was positive."""
     upstream = tl.load(gradient + at, mask=inside, other=0.0).to(tl.float32)
     if has_shortcut:
-        positive = tl.load(out + at, mask=inside, other=0.0) > 0
+        signs_here = tl.load(signs + _byte_places(pixel, channels), mask=inside, other=0).to(tl.int32)
+        positive = tl.reshape((signs_here[:, :, None] >> tl.arange(0, 8)[None, None, :]) & 1, (block, channels)) != 0
     else:  # computed again instead of read
         positive = standard * tl.load(scale + channel)[None, :] + tl.load(shift + channel)[None, :] > 0
     return tl.where(positive, upstream, 0.0)
@@ -129,7 +154,7 @@ def _gradient_behind_relu(gradient, out, at, inside, standard, scale, shift, cha
 @triton.jit
 def _gradient_sums(
     images,
-    out,
+    signs,
     gradient,
     mean,
     variance,
@@ -145,26 +170,28 @@ def _gradient_sums(
 ):
     """Write a program's sums of d and d z: partials (programs, 2, channels)."""
     channel = tl.arange(0, channels)
-    sums = tl.zeros((channels,), tl.float32)
-    products = tl.zeros((channels,), tl.float32)
+    sums = tl.zeros((block, channels), tl.float32)
+    products = tl.zeros((block, channels), tl.float32)
     first = tl.program_id(0) * blocks_each
     for number in range(first, first + blocks_each):
         pixel = number * block + tl.arange(0, block)
         inside = (pixel < num_pixels)[:, None]
         at = pixel[:, None] * channels + channel[None, :]
         standard, _ = _standardised(images, at, inside, mean, variance, channel, eps)
-        d = _gradient_behind_relu(gradient, out, at, inside, standard, scale, shift, channel, has_shortcut)
-        sums += tl.sum(d, axis=0)
-        products += tl.sum(d * standard, axis=0)
+        d = _gradient_behind_relu(
+            gradient, signs, pixel, at, inside, standard, scale, shift, channel, has_shortcut, channels, block
+        )
+        sums += d  # over pixels only at the end
+        products += d * standard
     own = partials + tl.program_id(0) * (2 * channels) + channel
-    tl.store(own, sums)
-    tl.store(own + channels, products)
+    tl.store(own, tl.sum(sums, axis=0))
+    tl.store(own + channels, tl.sum(products, axis=0))
 
 
 @triton.jit
 def _gradient_apply(
     images,
-    out,
+    signs,
     gradient,
     mean,
     variance,
@@ -185,7 +212,9 @@ def _gradient_apply(
     inside = (pixel < num_pixels)[:, None]
     at = pixel[:, None] * channels + channel[None, :]
     standard, inverse = _standardised(images, at, inside, mean, variance, channel, eps)
-    d = _gradient_behind_relu(gradient, out, at, inside, standard, scale, shift, channel, has_shortcut)
+    d = _gradient_behind_relu(
+        gradient, signs, pixel, at, inside, standard, scale, shift, channel, has_shortcut, channels, block
+    )
     if has_shortcut:
         tl.store(of_shortcut + at, d.to(of_shortcut.dtype.element_ty), mask=inside)
     mean_d = tl.load(sums + channel) / num_pixels
@@ -208,7 +237,6 @@ def sums_of(images: Tensor) -> Tensor:
         blocks_each,
         channels,
         _SUMMED_ELEMENTS // channels,
-        num_warps=8,
     )
     return partials
 
@@ -239,8 +267,30 @@ def normalised(
     images: Tensor, shortcut: Tensor | None, mean: Tensor, variance: Tensor, scale: Tensor, shift: Tensor, eps: float
 ) -> Tensor:
     """Return relu(scale z + shift + shortcut)."""
-    channels = images.shape[1]
+    return _normalised(images, shortcut, mean, variance, scale, shift, eps, keeps_signs=False)[0]
+
+
+def normalised_and_signs(
+    images: Tensor, shortcut: Tensor, mean: Tensor, variance: Tensor, scale: Tensor, shift: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """Return the same, and where it is positive, which backward asks for: (P, C / 8) uint8, a bit each."""
+    return _normalised(images, shortcut, mean, variance, scale, shift, eps, keeps_signs=True)
+
+
+def _normalised(
+    images: Tensor,
+    shortcut: Tensor | None,
+    mean: Tensor,
+    variance: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    eps: float,
+    *,
+    keeps_signs: bool,
+) -> tuple[Tensor, Tensor]:
+    channels, num_pixels = images.shape[1], _pixels(images)
     out = torch.empty_like(images)
+    signs = torch.empty((num_pixels if keeps_signs else 0, channels // 8), dtype=torch.uint8, device=images.device)
     launch(
         _apply,
         (triton.cdiv(images.numel(), _ELEMENTS),),
@@ -251,28 +301,30 @@ def normalised(
         scale,
         shift,
         out,
-        _pixels(images),
+        signs,
+        num_pixels,
         eps,
         shortcut is not None,
+        keeps_signs,
         channels,
         _ELEMENTS // channels,
     )
-    return out
+    return out, signs
 
 
 def gradients_of(
-    gradient: Tensor, images: Tensor, out: Tensor | None, statistics: Tensor, scale: Tensor, shift: Tensor, eps: float
+    gradient: Tensor, images: Tensor, signs: Tensor | None, statistics: Tensor, scale: Tensor, shift: Tensor, eps: float
 ) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
-    """Return the gradients of images, shortcut, scale and shift; out: the result, where there was a shortcut."""
+    """Return the gradients of images, shortcut, scale and shift; signs: of the result, where there was a shortcut."""
     channels, num_pixels = images.shape[1], _pixels(images)
-    has_shortcut = out is not None
+    has_shortcut = signs is not None
     mean, variance = statistics
-    partials, blocks_each = _room(images, _GRADIENT_ELEMENTS)
+    partials, blocks_each = _room(images, _SUMMED_ELEMENTS)
     launch(
         _gradient_sums,
         (len(partials),),
         images,
-        images if out is None else out,
+        images if signs is None else signs,
         gradient,
         mean,
         variance,
@@ -284,17 +336,16 @@ def gradients_of(
         eps,
         has_shortcut,
         channels,
-        _GRADIENT_ELEMENTS // channels,
-        num_warps=8,
+        _SUMMED_ELEMENTS // channels,
     )
     sums = total(partials)
     of_images = torch.empty_like(images)
     of_shortcut = torch.empty_like(images) if has_shortcut else None
     launch(
         _gradient_apply,
-        (triton.cdiv(images.numel(), _ELEMENTS),),
+        (triton.cdiv(images.numel(), _GRADIENT_ELEMENTS),),
         images,
-        images if out is None else out,
+        images if signs is None else signs,
         gradient,
         mean,
         variance,
@@ -307,7 +358,7 @@ def gradients_of(
         eps,
         has_shortcut,
         channels,
-        _ELEMENTS // channels,
+        _GRADIENT_ELEMENTS // channels,
     )
     of_shift, of_scale = sums
     return of_images, of_shortcut, of_scale, of_shift

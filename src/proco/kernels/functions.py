@@ -96,8 +96,12 @@ class _NormRelu(torch.autograd.Function):
         shortcut = None if shortcut is None else _channels_last(shortcut)
         partials = batch_norm.sums_of(images) if partials is None else partials
         mean, variance = statistics = batch_norm.statistics_of(partials, images.numel() // images.shape[1], norm)
-        out = batch_norm.normalised(images, shortcut, mean, variance, scale, shift, norm.eps)
-        ctx.save_for_backward(images, None if shortcut is None else out, statistics, scale, shift)
+        signs = None
+        if shortcut is None:
+            out = batch_norm.normalised(images, None, mean, variance, scale, shift, norm.eps)
+        else:
+            out, signs = batch_norm.normalised_and_signs(images, shortcut, mean, variance, scale, shift, norm.eps)
+        ctx.save_for_backward(images, signs, statistics, scale, shift)
         ctx.eps = norm.eps
         return out
 
@@ -105,9 +109,9 @@ class _NormRelu(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of images, shortcut, scale and shift."""
         _refuse_second_derivatives()
-        images, out, statistics, scale, shift = ctx.saved_tensors
+        images, signs, statistics, scale, shift = ctx.saved_tensors
         gradient = _channels_last(upstream[0])
-        return *batch_norm.gradients_of(gradient, images, out, statistics, scale, shift, ctx.eps), None, None
+        return *batch_norm.gradients_of(gradient, images, signs, statistics, scale, shift, ctx.eps), None, None
 
 
 def _refuse_second_derivatives() -> None:

@@ -5,9 +5,10 @@ import torch
 from tests.augment.pictures import noise, scenes
 from torch import Tensor
 
-from proco.augment import geometric, photometric
-from proco.augment.choices import select
+from proco.augment import geometric, operations, photometric
+from proco.augment.choices import select, to_device
 from proco.augment.operations import NOTHING, OPERATIONS, Steps, apply_steps, join
+from proco.augment.sim import Sim
 
 STRENGTH = {
     "rotate": 17.0,
@@ -92,3 +93,91 @@ def test_device_gives_the_same(device: torch.device) -> None:
     found: Tensor = apply_steps(images.to(device), select(Steps(*(part.to(device) for part in steps)), slice(None)))
     difference = (found.cpu().int() - apply_steps(images, steps).int()).abs()
     assert (difference > 1).double().mean() < 1e-3
+
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture
+def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """The images given to the kernel of colours; on a CPU it is interpreted, as if it were a GPU."""
+    pytest.importorskip("triton")
+    from proco.kernels import colour
+
+    given = []
+    original = colour.colour_steps
+
+    def spy(images: Tensor, operation: Tensor, strength: Tensor) -> Tensor:
+        given.append(images)
+        return original(images, operation, strength)
+
+    monkeypatch.setattr(colour, "colour_steps", spy)
+    if not torch.cuda.is_available():
+        monkeypatch.setattr(operations, "has_triton", lambda device: True)
+    return given
+
+
+def jitters(count: int, blur: float = 0.0) -> Steps:
+    return Sim(blur=blur).draw(count, torch.Generator().manual_seed(0)).steps
+
+
+def by_torch(images: Tensor, steps: Steps, monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    with monkeypatch.context() as patch:
+        patch.setattr(operations, "has_triton", lambda device: False)
+        return apply_steps(images, steps)
+
+
+def test_colours_alone_are_one_kernel(kernel_calls: list[Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+    images, steps = scenes(40).to(DEVICE), to_device(jitters(40), DEVICE)
+    found = apply_steps(images, steps)
+    assert len(kernel_calls) == 1
+    assert kernel_calls[0] is images
+    assert torch.equal(found, by_torch(images, steps, monkeypatch))
+    assert not torch.equal(found, images)
+    assert len(kernel_calls) == 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_colours_do_not_wait_for_a_gpu(kernel_calls: list[Tensor]) -> None:
+    images, steps = scenes(40).to(DEVICE), to_device(jitters(40), DEVICE)
+    apply_steps(images, steps)  # compiles
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        apply_steps(images, steps)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert len(kernel_calls) == 2
+
+
+def test_kernel_knows_its_operations_by_our_names() -> None:
+    pytest.importorskip("triton")
+    from proco.kernels.colour import CODES
+
+    assert set(CODES) <= set(OPERATIONS)
+    assert NOTHING not in CODES.values()
+
+
+@pytest.mark.parametrize(
+    ("shape", "blur"),
+    [((20, 3, 32, 32), 0.2), ((20, 1, 32, 32), 0.0), ((20, 3, 64, 65), 0.0), ((0, 3, 32, 32), 0.0)],
+    ids=["another operation", "grey", "too large", "none"],
+)
+def test_what_the_kernel_does_not_know_is_done_by_torch(
+    shape: tuple[int, int, int, int], blur: float, kernel_calls: list[Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, steps = scenes(*shape).to(DEVICE), to_device(jitters(shape[0], blur), DEVICE)
+    found = apply_steps(images, steps)
+    assert not kernel_calls
+    assert torch.equal(found, by_torch(images, steps, monkeypatch))
+
+
+def test_kernel_is_not_taken_where_it_would_wait_or_not_run(
+    kernel_calls: list[Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, steps = scenes(20).to(DEVICE), to_device(jitters(20), DEVICE)
+    elsewhere = steps._replace(operation=steps.operation.to("meta"))  # a device that cannot be asked
+    assert operations._by_kernel(images, elsewhere) is None
+    by_torch(images, steps, monkeypatch)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    apply_steps(images, steps)
+    assert not kernel_calls

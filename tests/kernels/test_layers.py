@@ -10,6 +10,7 @@ from torch.nn.functional import relu
 pytest.importorskip("triton")
 
 from proco.kernels import functions, layers
+from proco.kernels.availability import has_triton
 from proco.models.resnet_small import SmallResNet
 
 HALF = torch.float16
@@ -113,6 +114,11 @@ def test_float32_and_cpus_are_torchs() -> None:
     images = torch.randn(2, 16, 4, 4)
     expected = plain(conv, copy.deepcopy(norm), images)
     assert torch.equal(layers.conv_norm_relu(conv, norm, images), expected)
+
+
+def test_cpus_have_no_triton() -> None:
+    """They would interpret it."""
+    assert not has_triton(torch.device("cpu"))
 
 
 def learnt(network: nn.Module, images: Tensor, upstream: Tensor) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ An operation has one strength, in a unit of its own. A policy draws, for each im
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from proco.augment import geometric, photometric
 from proco.augment.choices import send
 from proco.augment.selection import group
+from proco.kernels.availability import has_triton
 
 _MOVES = {
     "rotate": geometric.rotate,  # degrees
@@ -40,6 +41,7 @@ _WITHOUT_STRENGTH = {
 }
 OPERATIONS = (*_MOVES, *_WITH_STRENGTH, *_WITHOUT_STRENGTH)
 NOTHING = -1
+_NOT_IN_KERNEL = -2
 
 
 class Steps(NamedTuple):
@@ -62,9 +64,12 @@ def join(*parts: Steps) -> Steps:
 def apply_steps(images: Tensor, steps: Steps, *, fill: geometric.Fill = 0, bilinear: bool = False) -> Tensor:
     """Apply each image's steps to images (N, C, H, W) uint8; fill and bilinear are those of the moves.
 
-    Each operation gets the images that chose it, all at once. Operations on the CPU are sorted there, and a GPU is not
-    waited for.
+    Changes of colour that are nothing else are one kernel where it serves. Otherwise each operation gets the images
+    that chose it, all at once. Operations on the CPU are sorted there, and a GPU is not waited for.
     """
+    changed_by_kernel = _by_kernel(images, steps)
+    if changed_by_kernel is not None:
+        return changed_by_kernel
     operations = [_nothing, *(_operation(name, images.shape, fill, bilinear) for name in OPERATIONS)]
     for groups, strength in zip(group(steps.operation, len(OPERATIONS)), steps.strength.unbind(1), strict=True):
         order, inverse = send(groups.order, images.device), send(groups.inverse, images.device)
@@ -76,6 +81,30 @@ def apply_steps(images: Tensor, steps: Steps, *, fill: geometric.Fill = 0, bilin
         ]
         images = torch.cat(changed).index_select(0, inverse)
     return images
+
+
+def _by_kernel(images: Tensor, steps: Steps) -> Tensor | None:
+    """Return what the kernel of colours makes of the images, or None where it does not serve or lacks an operation."""
+    on_cpu = steps.operation.device.type == "cpu"  # elsewhere the host would wait to see them
+    if not on_cpu or torch.compiler.is_compiling() or not has_triton(images.device):
+        return None
+    from proco.kernels.colour import colour_steps, serves
+
+    if not serves(images):
+        return None
+    codes = _kernel_codes().take(steps.operation)
+    if (codes == _NOT_IN_KERNEL).any():
+        return None
+    return colour_steps(images, send(codes, images.device), send(steps.strength, images.device))
+
+
+@cache
+def _kernel_codes() -> Tensor:
+    """Return the kernel's code of each operation and, at the end where NOTHING points, of none."""
+    from proco.kernels.colour import CODES
+
+    codes = [*(CODES.get(name, _NOT_IN_KERNEL) for name in OPERATIONS), NOTHING]
+    return torch.tensor(codes, dtype=torch.int8, device="cpu")
 
 
 def _nothing(images: Tensor, _: Tensor) -> Tensor:

@@ -4,14 +4,13 @@ The layers stay torch's: parameters, state and names are theirs. Where a kernel 
 other shapes, torch.compile; norms over several ranks) they are called as they are.
 """
 
-import warnings
-from functools import cache
-from importlib.util import find_spec
 from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
+
+from proco.kernels.availability import has_triton
 
 _HALF = (torch.bfloat16, torch.float16)
 # With more channels the libraries' kernels are the faster ones.
@@ -67,24 +66,8 @@ def _triton_serves(images: Tensor, channels: int) -> bool:
         images.is_cuda
         and 0 < images.numel() // images.shape[1] * max(channels, 4) < _MOST_NUMBERS
         and not torch.compiler.is_compiling()
-        and _has_triton(images.device)
+        and has_triton(images.device)
     )
-
-
-@cache
-def _has_triton(device: torch.device) -> bool:
-    if find_spec("triton") is None or torch.cuda.get_device_capability(device) < (8, 0):
-        return False
-    from proco.kernels.partials import total
-
-    try:
-        own_stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # which is in no rehearsal
-        with torch.cuda.device(device), torch.cuda.stream(own_stream):
-            total(torch.ones(1, 1, device=device))
-    except Exception as error:  # of many kinds: Triton builds its launcher with a C compiler
-        warnings.warn(f"Triton does not work here, so small networks train slower: {error}", stacklevel=2)
-        return False
-    return True
 
 
 def _product_type(images: Tensor) -> torch.dtype:

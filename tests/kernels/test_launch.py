@@ -20,11 +20,12 @@ class Kernel:
     def __getitem__(self, grid: tuple[int, ...]):  # type: ignore[no-untyped-def]
         return lambda *arguments, **options: self.run.append((grid, arguments, options))
 
-    def warmup(self, *arguments: object, grid: tuple[int, ...], **options: object) -> None:
+    def warmup(self, *arguments: object, grid: tuple[int, ...], **options: object) -> "Kernel":
         self.threads.add(threading.get_ident())
         if "bad" in options:
             raise ValueError("does not compile")
         self.compiled.append((grid, arguments, options))
+        return self
 
 
 @pytest.fixture

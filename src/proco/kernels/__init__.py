@@ -1,1 +1,1 @@
-"""Layers of small networks by kernels of our own, on GPUs in half precision; everywhere else by torch's."""
+"""What torch's own operations do slowly, by kernels of Triton: small networks, their views, the scores of ProCo."""

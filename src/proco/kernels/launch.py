@@ -64,7 +64,8 @@ def _compile(
     device: int, kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
     with torch.cuda.device(device):
-        kernel.warmup(*arguments, grid=grid, **options)
+        # Asked for what starts it, Triton also builds that, for some versions with a C compiler.
+        _ = kernel.warmup(*arguments, grid=grid, **options).run
 
 
 def _current_stream() -> int:

@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from proco.kernels.availability import has_triton
 from proco.losses.supcon import ContrastForm
-from proco.sphere.bessel import bessel_ratio
+from proco.sphere import debye
+from proco.sphere.bessel import bessel_ratio, num_ladder_steps
 from proco.sphere.moment_generating import log_mgf_and_slope
+
+_MOST_CLASSES = 8192  # whose scores one program of the kernel holds
 
 
 class VmfMixture(NamedTuple):
@@ -63,8 +67,46 @@ def _score(embeddings: Tensor, mixture: VmfMixture, form: ContrastForm) -> _Scor
     log_weight = log_moment + mixture.log_prior
     if form == "in":
         return _Scores(log_weight, pull, attraction=log_weight, own_pull=pull)
-    mean_pull = bessel_ratio(mixture.order, mixture.concentration) / mixture.temperature
+    mean_pull = _mean_pull(mixture)
     return _Scores(log_weight, pull, attraction=mean_pull * cosine, own_pull=mean_pull.expand_as(cosine))
+
+
+def _kernel_serves(embeddings: Tensor, mixture: VmfMixture) -> bool:
+    """Whether all scores can be computed in one go: on a GPU, in float32, from 32 dimensions on."""
+    return (
+        embeddings.is_cuda
+        and embeddings.dtype == mixture.sums.dtype == torch.float32
+        and len(embeddings) > 0
+        and len(mixture.sums) <= _MOST_CLASSES
+        and num_ladder_steps(mixture.order) == 0
+        and not torch.compiler.is_compiling()
+        and has_triton(embeddings.device)
+    )
+
+
+def _by_kernel(embeddings: Tensor, labels: Tensor, mixture: VmfMixture, form: ContrastForm) -> tuple[Tensor, Tensor]:
+    """Return losses (N,) and their gradients (N, p)."""
+    from proco.kernels.contrast import losses_and_force
+
+    with torch.cuda.device_of(embeddings):  # type: ignore[no-untyped-call]  # where Triton launches
+        losses, force = losses_and_force(
+            embeddings @ mixture.sums.T,
+            labels,
+            mixture.inverse_length,
+            mixture.concentration,
+            mixture.log_prior,
+            _mean_pull(mixture) if form == "out" else None,
+            order=mixture.order,
+            length=1 / mixture.temperature,
+            value_rows=debye.series(mixture.order, torch.float32),
+            slope_rows=debye.series(mixture.order, torch.float32, derivative=1),
+        )
+    return losses, force @ mixture.sums
+
+
+def _mean_pull(mixture: VmfMixture) -> Tensor:
+    """Return the pull towards the mean of each class, (K,), which "out" has for the label."""
+    return bessel_ratio(mixture.order, mixture.concentration) / mixture.temperature
 
 
 class _Contrast(torch.autograd.Function):
@@ -80,6 +122,10 @@ class _Contrast(torch.autograd.Function):
         *fields, form, chunk_size = arguments
         mixture = VmfMixture(*fields)
         chunks = mixture.chunks(chunk_size)
+        if len(chunks) == 1 and _kernel_serves(embeddings, mixture):
+            losses, gradient = _by_kernel(embeddings, labels, mixture, form)
+            ctx.save_for_backward(gradient)
+            return losses
         log_total = embeddings.new_full((len(embeddings),), -torch.inf)
         attraction, own_pull = torch.zeros_like(log_total), torch.zeros_like(log_total)
         gradient = torch.zeros_like(embeddings)

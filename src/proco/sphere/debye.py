@@ -125,7 +125,15 @@ def num_terms(order: float, dtype: torch.dtype) -> int:
     return _MOST_TERMS
 
 
-# Row n of a derivative stands with s^-(n+1), of the third derivative with s^-(n+3).
+def series(order: float, dtype: torch.dtype, *, derivative: int = 0) -> tuple[tuple[float, ...], ...]:
+    """Return the polynomials of `correction` that dtype needs, the last one first, each with its highest power first.
+
+    The k-th of them, counted from the end, stands with s^-k; of a derivative with a further s^-1, of the third s^-3.
+    """
+    # The table of a derivative begins with that of -log(2 pi s)/2.
+    return _TABLES[derivative][: num_terms(order, dtype) + (derivative > 0)][::-1]
+
+
 _EXTRA_POWERS = (0, 1, 1, 3)
 
 
@@ -136,12 +144,10 @@ def correction(order: float, s: Tensor, *, derivative: int = 0) -> Tensor:
     log I' = s/x + x correction(1), log I'' = -nu^2/(s x^2) + correction(2), log I''' = ... + x correction(3);
     all three hold the derivative of -log(2 pi s)/2.
     """
-    terms = num_terms(order, s.dtype)
     inverse = s.reciprocal()
     v = (order * inverse).square()
     total: Tensor | float = 0.0
-    # The table of a derivative begins with that of -log(2 pi s)/2.
-    for row in reversed(_TABLES[derivative][: terms + (derivative > 0)]):
+    for row in series(order, s.dtype, derivative=derivative):
         total = (total + _horner(row, v)) * inverse
     for _ in range(_EXTRA_POWERS[derivative]):
         total = total * inverse

@@ -56,7 +56,7 @@ from proco.training.trainer import Trainer
 IMAGES = 10_847  # of CIFAR-100-LT at imbalance 100
 LANE_EPOCHS = 3  # of a turn, so that runs side by side get out of step, as they do in the long run
 ENGINES: dict[str, dict[str, Any]] = {"float32": {"precision": "float32"}, "no graph": {"graph": False}}
-LANES = {"2 lanes": 2, "3 lanes": 3}
+LANES = {"2 lanes": 2, "4 lanes": 4}
 # Of a GPU alone: a CPU has float32 anyway, and neither graph nor kernels nor lanes.
 VARIANTS = [*ENGINES, "no kernels", *LANES]
 

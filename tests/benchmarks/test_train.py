@@ -88,7 +88,7 @@ def test_every_variant_has_a_row(dataset: Dataset, monkeypatch: pytest.MonkeyPat
         "ours, no graph": 2,
         "ours, no kernels": 2,
         "ours, 2 lanes": 2 * 2 * 2,
-        "ours, 3 lanes": 3 * 2 * 2,
+        "ours, 4 lanes": 4 * 2 * 2,
         "plain, 0 workers": 1,
     }
     assert ours.num_epochs - before == 1 + 1 + 2 + 2  # warm-up, alone, and in both rows of lanes

@@ -20,21 +20,28 @@ SHAPES = {16: 32, 32: 16}  # the side of the images, by channels of the stage
 _REPEATS = 10  # of a layer in one recording, so that starting it costs nothing
 
 
-def recorded(run: Callable[[], object]) -> Callable[[], None]:
-    """Return a replay of several runs, recorded as a CUDA graph."""
-    stream = torch.cuda.Stream()
+Make = Callable[[], Callable[[], object]]  # of what is timed
+
+
+def recorded(make: Make) -> Callable[[], None]:
+    """Return a replay of several runs of what is made, recorded as a CUDA graph.
+
+    It is made on the stream it is recorded on: there backward goes, which torch takes to the stream of forward.
+    """
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
+        run = make()
         for _ in range(3):
             run()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
         for _ in range(_REPEATS):
             run()
     return graph.replay
 
 
-def layers(channels: int, images: int, device: torch.device) -> dict[str, dict[str, Callable[[], object]]]:
+def layers(channels: int, images: int, device: torch.device) -> dict[str, dict[str, Make]]:
     """Return forward and backward of convolution and norm, by our kernels and by torch's."""
     side = SHAPES[channels]
     shape = (images, channels, side, side)
@@ -59,29 +66,33 @@ def layers(channels: int, images: int, device: torch.device) -> dict[str, dict[s
     def torchs_norm() -> Tensor:
         return relu(norm(hidden))
 
-    found: dict[str, dict[str, Callable[[], object]]] = {}
+    found: dict[str, dict[str, Make]] = {}
     kinds: dict[str, tuple[Callable[[], Tensor], Callable[[], Tensor], list[list[Tensor]]]] = {
         "convolution": (ours_conv, torchs_conv, [[hidden, conv.weight], [hidden, half]]),
         "norm and ReLU": (ours_norm, torchs_norm, [[hidden, norm.weight, norm.bias]] * 2),
     }
     for name, (ours, torchs, inputs) in kinds.items():
-        found[f"{name}, forward"] = {"ours": ours, "torch": torchs}
+        found[f"{name}, forward"] = {"ours": lambda run=ours: run, "torch": lambda run=torchs: run}
         found[f"{name}, backward"] = {
-            who: _backward(run(), wanted, upstream)
+            who: _backward(run, wanted, upstream)
             for who, run, wanted in zip(("ours", "torch"), (ours, torchs), inputs, strict=True)
         }
     return found
 
 
-def _backward(result: Tensor, inputs: list[Tensor], upstream: Tensor) -> Callable[[], object]:
-    return lambda: torch.autograd.grad(result, inputs, upstream, retain_graph=True)
+def _backward(forward: Callable[[], Tensor], inputs: list[Tensor], upstream: Tensor) -> Make:
+    def make() -> Callable[[], object]:
+        result = forward()
+        return lambda: torch.autograd.grad(result, inputs, upstream, retain_graph=True)
+
+    return make
 
 
-def copied(channels: int, images: int, device: torch.device) -> Callable[[], object]:
+def copied(channels: int, images: int, device: torch.device) -> Make:
     """Return a copy of the layer's input."""
     source = torch.randn(images, channels, SHAPES[channels], SHAPES[channels], device=device).bfloat16()
     target = torch.empty_like(source)
-    return lambda: target.copy_(source)
+    return lambda: lambda: target.copy_(source)
 
 
 def measure(images: int, channels: tuple[int, ...], seconds: float, device: torch.device) -> list[dict[str, Any]]:
@@ -89,8 +100,8 @@ def measure(images: int, channels: tuple[int, ...], seconds: float, device: torc
     rows = []
     for width in channels:
         for name, ways in layers(width, images, device).items():
-            runs = ways | {"copy": copied(width, images, device)}
-            contenders = {who: recorded(run) for who, run in runs.items()}
+            makers = ways | {"copy": copied(width, images, device)}
+            contenders = {who: recorded(make) for who, make in makers.items()}
             times = interleaved_ms(contenders, device, seconds=seconds)
             us = {who: 1e3 * ms / _REPEATS for who, ms in times.items()}
             rows.append(

@@ -4,7 +4,6 @@ import argparse
 import json
 import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
+
+from proco.training.made_with import source_commit
 
 MIB = 2**20
 
@@ -86,12 +87,6 @@ def hardware(device: torch.device) -> str:
     return f"{model}, {torch.get_num_threads()} threads, torch {torch.__version__}"
 
 
-def commit() -> str | None:
-    """Return the commit the benchmark ran at, where the tree is a git checkout."""
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip() or None
-
-
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
 
@@ -100,7 +95,7 @@ def report(rows: Sequence[Mapping[str, Any]], device: torch.device, path: Path |
     """Print the rows as a Markdown table and, if asked to, write them as JSON."""
     print(f"\n{hardware(device)}\n\n{markdown(rows)}")
     if path:
-        content = {"hardware": hardware(device), "commit": commit(), "rows": [dict(row) for row in rows]}
+        content = {"hardware": hardware(device), "commit": source_commit() or None, "rows": [dict(row) for row in rows]}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, indent=1) + "\n")
         print(f"\nwritten to {path}")

@@ -21,7 +21,7 @@ def test_rows_of_a_small_size() -> None:
 @pytest.mark.parametrize("channels", kernels.SHAPES)
 def test_both_ways_compute_the_same(channels: int) -> None:
     for name, ways in kernels.layers(channels, 4, torch.device("cuda")).items():
-        ours, theirs = ways["ours"](), ways["torch"]()
+        ours, theirs = ways["ours"]()(), ways["torch"]()()
         for a, b in zip(*((x if isinstance(x, tuple) else (x,)) for x in (ours, theirs)), strict=True):
             error = (a.float() - b.float()).norm() / b.float().norm()
             assert error < 0.02, name

@@ -28,7 +28,7 @@ test fails when the page is not what the files give.
 A recipe is a file of settings in the package. Its runs, and their entries in `results/`, are made by
 
 ```sh
-proco compare RECIPE... --seeds 0 1 2 --lanes 3 --results results data.source.path=PATH
+proco compare RECIPE... --seeds 0 1 2 --lanes 4 --results results data.source.path=PATH
 ```
 
 """

@@ -17,7 +17,7 @@ def made_with(device: torch.device) -> dict[str, str]:
     hardware = torch.cuda.get_device_name(device) if on_gpu else platform.processor() or platform.machine()
     facts = {
         "proco": proco.__version__,
-        "commit": _commit(),
+        "commit": source_commit(),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "torchvision": _version_of("torchvision"),
@@ -29,7 +29,7 @@ def made_with(device: torch.device) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _commit() -> str:
+def source_commit() -> str:
     """Return the commit of the source, with a + where files were changed since, or nothing outside of a checkout.
 
     Who copies the source to another machine names the commit in PROCO_COMMIT.

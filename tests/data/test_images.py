@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 from torchvision.transforms.v2 import functional
 
+from proco.augment.geometric import resize_scratch_bytes
 from proco.augment.window import Box, CentreWindow, RandomWindow, Window
 from proco.data import images as images_module
 from proco.data.decode import read_image
@@ -98,7 +99,7 @@ def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> Non
         return original(pixels, *box)
 
     monkeypatch.setattr(images_module, "resized_crop", counted)
-    monkeypatch.setattr(images_module, "_SCRATCH_BYTES", 7 * images._scratch_bytes_per_image((8, 8)))
+    monkeypatch.setattr(images_module, "_SCRATCH_BYTES", resize_scratch_bytes(torch.Size([7, 3, 8, 8]), (8, 8), CPU))
     results = images.cut(positions, cuts, (8, 8), CPU)
     assert sizes == [7, 7, 7, 7, 2]
     assert all(map(torch.equal, results, expected))

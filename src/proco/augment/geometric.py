@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from proco.augment.selection import where
+from proco.kernels.availability import has_triton
 
 Fill = int | tuple[int, ...]
 PadMode = Literal["zero", "reflect"]
@@ -89,6 +90,10 @@ def resized_crop(
     Resizing is linear and separable, so it is two batched products with a matrix per image: along the rows, then
     along the columns, each rounded to grey levels (halves upwards) as Pillow and torchvision do.
     """
+    if _kernel_resizes(images.shape, size, images.device):
+        from proco.kernels import resize
+
+        return resize.resized_crop(images, top, left, height, width, size)
     num_images, channels, old_height, old_width = images.shape
     to_rows = _resize_weights(old_height, top, height, size[0])
     to_columns = _resize_weights(old_width, left, width, size[1])
@@ -97,6 +102,24 @@ def resized_crop(
     lines = torch.bmm(lines, to_columns.mT).add_(0.5).floor_().view(num_images, old_height, channels * size[1])
     resized = torch.bmm(to_rows, lines).add_(0.5).clamp_(0, 255).to(torch.uint8)
     return resized.view(num_images, size[0], channels, size[1]).transpose(1, 2).contiguous()
+
+
+def resize_scratch_bytes(shape: torch.Size, size: tuple[int, int], device: torch.device) -> int:
+    """Return the memory that `resized_crop` takes beside its result, for images of a shape (N, C, H, W) on device."""
+    if _kernel_resizes(shape, size, device):
+        return 0
+    num_images, channels, height, width = shape
+    # In float32: the images, the images resized along one side, and the weights with what they are computed from.
+    weights = 4 * (size[0] * height + size[1] * width)
+    return num_images * 4 * (channels * height * (width + 2 * size[1]) + weights)
+
+
+def _kernel_resizes(shape: torch.Size, size: tuple[int, int], device: torch.device) -> bool:
+    if torch.compiler.is_compiling() or not has_triton(device):
+        return False
+    from proco.kernels import resize
+
+    return resize.serves(shape, size)
 
 
 def _resize_weights(length: int, start: Tensor, extent: Tensor, size: int) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from proco.augment.choices import send
-from proco.augment.geometric import resized_crop
+from proco.augment.geometric import resize_scratch_bytes, resized_crop
 from proco.augment.window import Window
 from proco.data.decode import in_threads, read_image
 from proco.errors import DataError
@@ -103,7 +103,8 @@ class ArrayImages:
 
         A window without randomness that has the size already is only indexed; such results may share their memory.
         """
-        rows = max(1, _SCRATCH_BYTES // self._scratch_bytes_per_image(size))
+        scratch = resize_scratch_bytes(torch.Size([len(positions), *self.pixels.shape[1:]]), size, device)
+        rows = max(1, len(positions) * _SCRATCH_BYTES // max(scratch, _SCRATCH_BYTES))
         pieces: list[list[Tensor]] = [[] for _ in cuts]
         randoms = [torch.split(cut.randoms, rows) for cut in cuts]
         for number, chunk in enumerate(torch.split(positions, rows)):
@@ -119,13 +120,6 @@ class ArrayImages:
     def to(self, device: torch.device) -> "ArrayImages":
         """Return the same images kept on device."""
         return ArrayImages(self.pixels.to(device))
-
-    def _scratch_bytes_per_image(self, size: tuple[int, int]) -> int:
-        # Of resized_crop, in float32: the image, the image resized along one side, and the weights with what they
-        # are computed from.
-        height, width = self.common_size
-        weights = 4 * (size[0] * height + size[1] * width)
-        return 4 * (self.channels * height * (width + 2 * size[1]) + weights)
 
 
 class FileImages:

@@ -1,12 +1,15 @@
 """From settings to the data of a run, on the bundled set and a small file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from proco.data.arrays import Arrays
-from proco.data.prepare import DataConfig, prepare
+from proco.data.folder import Folder
+from proco.data.prepare import DataConfig, SharedData, prepare
 from proco.errors import ConfigError
 
 
@@ -68,3 +71,31 @@ def test_left_out_images_validate_and_the_test_is_out_of_sight(tmp_path: Path) -
 def test_left_out_needs_a_profile(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=r"data\.left_out"):
         DataConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_shared_data_is_read_once(balanced: Arrays, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    original = Arrays.read
+    monkeypatch.setattr(Arrays, "read", lambda source, progress=None: read.append(1) or original(source, progress))
+    first, second, third = (DataConfig(source=balanced, profile="exponential", imbalance=n) for n in (10, 5, 2))
+    data = SharedData()
+    assert data.prepare(first) is data.prepare(replace(first))
+    assert data.prepare(second) is not data.prepare(first)
+    assert len(read) == 2
+    data.prepare(third)  # for which the first is given up
+    assert len(read) == 3
+    data.prepare(second)
+    assert len(read) == 3
+    data.prepare(first)
+    assert len(read) == 4
+
+
+def test_files_are_read_for_each_run(tmp_path: Path) -> None:
+    """They record which of them could not be read."""
+    for name in ("cat", "dog"):
+        for number in range(3):
+            path = tmp_path / name / f"{number}.png"
+            path.parent.mkdir(exist_ok=True)
+            Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(path)
+    data, config = SharedData(), DataConfig(source=Folder(path=tmp_path), validation=0.5)
+    assert data.prepare(config) is not data.prepare(config)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
     from rich.console import Console
 
+    from proco.data.prepare import SharedData
     from proco.training.run_folder import RunFolder
     from proco.training.settings import EngineConfig, TrainConfig
 
@@ -43,6 +44,7 @@ def compare(
 
     from proco.cli.tables import make_console
     from proco.config import read_assignments
+    from proco.data.prepare import SharedData
     from proco.errors import ConfigError, ProCoError
     from proco.training.lanes import in_lanes
     from proco.training.ledger import write_entry
@@ -77,7 +79,8 @@ def compare(
     ]
     stop = threading.Event()
     failures: list[str] = []
-    jobs = [partial(_train, run, console, lanes, stop) for run in runs]
+    data = SharedData()
+    jobs = [partial(_train, run, data, console, lanes, stop) for run in runs]
     try:
         with _shared_engine([run.config.engine for run in runs], lanes) as device:
             for number, outcome in in_lanes(jobs, lanes, stop, device):
@@ -145,16 +148,16 @@ class _Run:
     summary: dict[str, Any] = field(default_factory=dict)
 
 
-def _train(run: _Run, console: "Console", lanes: int, stop: threading.Event) -> dict[str, Any]:
+def _train(run: _Run, data: "SharedData", console: "Console", lanes: int, stop: threading.Event) -> dict[str, Any]:
     from proco.cli.progress import ProgressLines, file_progress, progress_for
     from proco.training.runs import fit_or_reuse
 
     label = f"{run.recipe}, seed {run.config.seed}"
     console.print(f"run {run.number}: {label}, in {run.folder.path}")
     if lanes > 1:  # several bars would write over each other
-        return fit_or_reuse(run.config, run.folder, ProgressLines(f"{label}: ", stop))
+        return fit_or_reuse(run.config, run.folder, ProgressLines(f"{label}: ", stop), data=data)
     with file_progress(console) as progress, progress_for(console) as listener:
-        return fit_or_reuse(run.config, run.folder, listener, progress=progress)
+        return fit_or_reuse(run.config, run.folder, listener, data=data, progress=progress)
 
 
 def run_folder(out: Path, recipe: str, seed: int) -> Path:

@@ -82,3 +82,27 @@ def prepare(config: DataConfig, progress: Progress | None = None) -> Dataset:
         if share:
             dataset = hold_out(dataset, share, seed=config.subset_seed)
     return dataset
+
+
+class SharedData:
+    """Data that several runs of a process have in common, read once. Files are read anew for each: they keep a record.
+
+    >>> data = SharedData()
+    >>> data.prepare(config) is data.prepare(config)  # doctest: +SKIP
+    True
+    """
+
+    _MOST = 2  # kept at a time: while some runs still have the last data, others begin with the next
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[DataConfig, Dataset]] = []
+
+    def prepare(self, config: DataConfig, progress: Progress | None = None) -> Dataset:
+        """Return what `prepare` returns."""
+        for known, dataset in self._kept:
+            if known == config:
+                return dataset
+        dataset = prepare(config, progress)
+        if not any(split.images.are_slow for split in dataset.splits.values()):
+            self._kept = [*self._kept, (config, dataset)][-self._MOST :]
+        return dataset

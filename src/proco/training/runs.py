@@ -8,7 +8,7 @@ import torch
 from proco.config import as_settings
 from proco.data.dataset import name_some
 from proco.data.decode import Progress
-from proco.data.prepare import prepare
+from proco.data.prepare import SharedData, prepare
 from proco.data.source import Source
 from proco.training.journal import Listener
 from proco.training.run_folder import RunError, RunFolder
@@ -54,9 +54,17 @@ def load_run(
 
 
 def fit_or_reuse(
-    config: TrainConfig, folder: RunFolder, listener: Listener, *, progress: Progress | None = None
+    config: TrainConfig,
+    folder: RunFolder,
+    listener: Listener,
+    *,
+    data: SharedData | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Train into the folder, going on with what is there; return the summary at once where the run is finished."""
+    """Train into the folder, going on with what is there; return the summary at once where the run is finished.
+
+    data: where the data is taken from, by runs that share it.
+    """
     if folder.is_begun:
         before = replace(folder.config(), made_with={})
         if before != config:
@@ -66,4 +74,5 @@ def fit_or_reuse(
             )
         if folder.is_finished:
             return folder.summary()
-    return Trainer(config, progress=progress).fit(folder, listener, resume=folder.is_begun)
+    dataset = (data or SharedData()).prepare(config.data, progress)
+    return Trainer(config, dataset).fit(folder, listener, resume=folder.is_begun)

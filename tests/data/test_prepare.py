@@ -82,11 +82,11 @@ def test_shared_data_is_read_once(balanced: Arrays, monkeypatch: pytest.MonkeyPa
     assert data.prepare(first) is data.prepare(replace(first))
     assert data.prepare(second) is not data.prepare(first)
     assert len(read) == 2
-    data.prepare(third)  # for which the first is given up
-    assert len(read) == 3
-    data.prepare(second)
+    data.prepare(third)  # for which the second is given up, which was used longer ago
     assert len(read) == 3
     data.prepare(first)
+    assert len(read) == 3
+    data.prepare(second)
     assert len(read) == 4
 
 

@@ -8,6 +8,8 @@ import torch
 from proco.kernels import launch as launching
 from proco.kernels.launch import launch, rehearsal
 
+IMAGES = torch.zeros(4000)
+
 
 class Kernel:
     """Stands for one of Triton's: notes what is asked of it."""
@@ -33,19 +35,18 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The current stream, without a GPU."""
     current = [0]
     monkeypatch.setattr(launching, "_current_stream", lambda: current[0])
-    monkeypatch.setattr(launching, "_current_device", lambda: -1)  # which torch takes for none
     return current
 
 
 def test_kernels_run_outside_of_a_rehearsal(stream: list[int]) -> None:
     kernel = Kernel()
-    launch(kernel, (3,), 1, 2, num_warps=8)
-    assert kernel.run == [((3,), (1, 2), {"num_warps": 8})]
+    launch(kernel, (3,), IMAGES, 2, num_warps=8)
+    assert kernel.run == [((3,), (IMAGES, 2), {"num_warps": 8})]
     assert not kernel.compiled
 
 
 def test_kernels_of_a_rehearsal_are_compiled_once_each(stream: list[int]) -> None:
-    kernel, images = Kernel(), torch.zeros(4)
+    kernel, images = Kernel(), IMAGES
     with rehearsal():
         for _ in range(3):
             launch(kernel, (3,), images, 1, num_warps=8)
@@ -59,11 +60,21 @@ def test_kernels_of_a_rehearsal_are_compiled_once_each(stream: list[int]) -> Non
     assert len(kernel.run) == 1
 
 
+def test_large_tensors_are_not_held_until_it_is_their_turn(stream: list[int]) -> None:
+    kernel = Kernel()
+    with rehearsal():
+        launch(kernel, (3,), IMAGES, 7)
+        launch(kernel, (3,), IMAGES[1:], 7)  # which is not aligned, and compiles otherwise
+    given = {arguments[0].numel() for _, arguments, _ in kernel.compiled}
+    assert given == {1, 3999}
+    assert all(arguments[0].dtype == torch.float32 and arguments[1] == 7 for _, arguments, _ in kernel.compiled)
+
+
 def test_other_streams_run_on(stream: list[int]) -> None:
     kernel = Kernel()
     with rehearsal():
         stream[0] = 1
-        launch(kernel, (1,), 1)
+        launch(kernel, (1,), IMAGES)
         stream[0] = 0
     assert len(kernel.run) == 1
     assert not kernel.compiled
@@ -71,9 +82,9 @@ def test_other_streams_run_on(stream: list[int]) -> None:
 
 def test_what_does_not_compile_is_said(stream: list[int]) -> None:
     with pytest.raises(ValueError, match="does not compile"), rehearsal():
-        launch(Kernel(), (1,), bad=True)
+        launch(Kernel(), (1,), IMAGES, bad=True)
     kernel = Kernel()
-    launch(kernel, (1,), 1)
+    launch(kernel, (1,), IMAGES)
     assert len(kernel.run) == 1
 
 

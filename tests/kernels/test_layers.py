@@ -10,7 +10,6 @@ from torch.nn.functional import relu
 pytest.importorskip("triton")
 
 from proco.kernels import functions, layers
-from proco.kernels.availability import has_triton
 from proco.models.resnet_small import SmallResNet
 
 HALF = torch.float16
@@ -108,17 +107,20 @@ def test_gradients_through_evaluation_are_torchs(called: list[str]) -> None:
     assert images.grad is not None
 
 
+@pytest.mark.parametrize(("expected", "given"), [(16, 32), (3, 4), (4, 3)])
+def test_wrong_channels_are_refused_by_torch(expected: int, given: int, called: list[str]) -> None:
+    conv = nn.Conv2d(expected, 16, 3, padding=1, bias=False).to(device(), HALF)
+    with pytest.raises(RuntimeError, match="channels"):
+        layers.conv_norm_relu(conv, nn.BatchNorm2d(16).to(device()), torch.zeros(2, given, 4, 4).to(device(), HALF))
+    assert not called
+
+
 def test_float32_and_cpus_are_torchs() -> None:
     torch.manual_seed(0)
     conv, norm = nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16)
     images = torch.randn(2, 16, 4, 4)
     expected = plain(conv, copy.deepcopy(norm), images)
     assert torch.equal(layers.conv_norm_relu(conv, norm, images), expected)
-
-
-def test_cpus_have_no_triton() -> None:
-    """They would interpret it."""
-    assert not has_triton(torch.device("cpu"))
 
 
 def learnt(network: nn.Module, images: Tensor, upstream: Tensor) -> dict[str, Tensor]:

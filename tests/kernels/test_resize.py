@@ -36,7 +36,7 @@ def random_boxes(count: int, height: int, width: int) -> Boxes:
 
 @pytest.fixture
 def without_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometric, "has_triton", lambda device: False)
+    monkeypatch.setattr(geometric, "kernels_run_on", lambda device: False)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,8 @@ def test_images_that_lie_otherwise_in_memory() -> None:
     turned = images.contiguous(memory_format=torch.channels_last)
     expected = resize.resized_crop(images, *boxes, (16, 16))
     assert torch.equal(resize.resized_crop(turned, *boxes, (16, 16)), expected)
+    columns = torch.stack(boxes, dim=1).unbind(dim=1)
+    assert torch.equal(resize.resized_crop(images, *columns, (16, 16)), expected)
 
 
 def test_which_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +92,7 @@ def test_which_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(resize, "resized_crop", counted)
     for works, side, by_kernel in ((True, 20, True), (True, 80, False), (False, 20, False)):
-        monkeypatch.setattr(geometric, "has_triton", lambda device, works=works: works)
+        monkeypatch.setattr(geometric, "kernels_run_on", lambda device, works=works: works)
         sizes.clear()
         images, boxes = random_images(2, 3, side, side), random_boxes(2, side, side)
         assert geometric.resized_crop(images, *boxes, (16, 16)).shape == (2, 3, 16, 16)

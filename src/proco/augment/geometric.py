@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from proco.augment.selection import where
-from proco.kernels.availability import has_triton
+from proco.kernels.availability import kernels_run_on
 
 Fill = int | tuple[int, ...]
 PadMode = Literal["zero", "reflect"]
@@ -115,7 +115,7 @@ def resize_scratch_bytes(shape: torch.Size, size: tuple[int, int], device: torch
 
 
 def _kernel_resizes(shape: torch.Size, size: tuple[int, int], device: torch.device) -> bool:
-    if torch.compiler.is_compiling() or not has_triton(device):
+    if not kernels_run_on(device):
         return False
     from proco.kernels import resize
 

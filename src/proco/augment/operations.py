@@ -13,7 +13,7 @@ from torch import Tensor
 from proco.augment import geometric, photometric
 from proco.augment.choices import send
 from proco.augment.selection import group
-from proco.kernels.availability import has_triton
+from proco.kernels.availability import kernels_run_on
 
 _MOVES = {
     "rotate": geometric.rotate,  # degrees
@@ -86,7 +86,7 @@ def apply_steps(images: Tensor, steps: Steps, *, fill: geometric.Fill = 0, bilin
 def _by_kernel(images: Tensor, steps: Steps) -> Tensor | None:
     """Return what the kernel of colours makes of the images, or None where it does not serve or lacks an operation."""
     on_cpu = steps.operation.device.type == "cpu"  # elsewhere the host would wait to see them
-    if not on_cpu or torch.compiler.is_compiling() or not has_triton(images.device):
+    if not on_cpu or not kernels_run_on(images.device):
         return None
     from proco.kernels.colour import colour_steps, serves
 

@@ -99,10 +99,9 @@ class SharedData:
 
     def prepare(self, config: DataConfig, progress: Progress | None = None) -> Dataset:
         """Return what `prepare` returns."""
-        for known, dataset in self._kept:
-            if known == config:
-                return dataset
-        dataset = prepare(config, progress)
+        known = next((dataset for its_config, dataset in self._kept if its_config == config), None)
+        dataset = prepare(config, progress) if known is None else known
         if not any(split.images.are_slow for split in dataset.splits.values()):
-            self._kept = [*self._kept, (config, dataset)][-self._MOST :]
+            others = [kept for kept in self._kept if kept[0] != config]
+            self._kept = [*others, (config, dataset)][-self._MOST :]  # the last used are kept
         return dataset

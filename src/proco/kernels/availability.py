@@ -7,6 +7,11 @@ from importlib.util import find_spec
 import torch
 
 
+def kernels_run_on(device: torch.device) -> bool:
+    """Return whether kernels of ours can be called for tensors on the device; under torch.compile they cannot."""
+    return not torch.compiler.is_compiling() and has_triton(device)
+
+
 @cache
 def has_triton(device: torch.device) -> bool:
     """Return whether a kernel of Triton runs on the device: the first time it is tried with one."""
@@ -19,6 +24,9 @@ def has_triton(device: torch.device) -> bool:
         with torch.cuda.device(device), torch.cuda.stream(own_stream):
             total(torch.ones(1, 1, device=device))
     except Exception as error:  # of many kinds: Triton builds its launcher with a C compiler
-        warnings.warn(f"Triton does not work here, so small images and networks take longer: {error}", stacklevel=2)
+        warnings.warn(
+            f"Triton does not work here, so small networks, their views and ProCo's loss take longer: {error}",
+            stacklevel=2,
+        )
         return False
     return True

@@ -227,7 +227,7 @@ def _gradient_apply(
 def sums_of(images: Tensor) -> Tensor:
     """Return sums of values and squares, each program's own, (G, 2, C)."""
     channels = images.shape[1]
-    partials, blocks_each = _room(images, _SUMMED_ELEMENTS)
+    partials, blocks_each = _room(images)
     launch(
         _sums,
         (len(partials),),
@@ -319,7 +319,7 @@ def gradients_of(
     channels, num_pixels = images.shape[1], _pixels(images)
     has_shortcut = signs is not None
     mean, variance = statistics
-    partials, blocks_each = _room(images, _SUMMED_ELEMENTS)
+    partials, blocks_each = _room(images)
     launch(
         _gradient_sums,
         (len(partials),),
@@ -368,7 +368,7 @@ def _pixels(images: Tensor) -> int:
     return images.numel() // images.shape[1]
 
 
-def _room(images: Tensor, elements: int) -> tuple[Tensor, int]:
-    """Return room for the sums of each program, (programs, 2, C), and how many blocks of elements a program sums."""
-    blocks_each, programs = shares(triton.cdiv(images.numel(), elements))
+def _room(images: Tensor) -> tuple[Tensor, int]:
+    """Return room for the sums of each program, (programs, 2, C), and how many blocks a program sums."""
+    blocks_each, programs = shares(triton.cdiv(images.numel(), _SUMMED_ELEMENTS))
     return torch.empty((programs, 2, images.shape[1]), dtype=torch.float32, device=images.device), blocks_each

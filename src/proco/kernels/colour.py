@@ -12,9 +12,7 @@ from torch import Tensor
 from proco.kernels.launch import launch
 
 CODES = {"brightness": 0, "contrast": 1, "saturation": 2, "hue": 3, "grayscale": 4}
-_BRIGHTNESS, _CONTRAST, _SATURATION, _HUE, _GRAYSCALE = (
-    tl.constexpr(CODES[name]) for name in ("brightness", "contrast", "saturation", "hue", "grayscale")
-)
+_BRIGHTNESS, _CONTRAST, _SATURATION, _HUE, _GRAYSCALE = map(tl.constexpr, CODES.values())
 _OF_RED, _OF_GREEN, _OF_BLUE = tl.constexpr(0.2989), tl.constexpr(0.587), tl.constexpr(0.114)  # in grey
 _PER_LEVEL, _PER_SIXTH = tl.constexpr(1 / 255), tl.constexpr(1 / 6)
 _LEVELS = tl.constexpr(256 - 1e-3)
@@ -112,18 +110,17 @@ def colour_steps(images: Tensor, operation: Tensor, strength: Tensor) -> Tensor:
     num_pixels = images[0, 0].numel()
     block = triton.next_power_of_2(num_pixels)
     out = torch.empty_like(images)
-    with torch.cuda.device_of(images):
-        launch(
-            _colour_steps,
-            (len(images),),
-            images,
-            operation.contiguous(),
-            strength.float().contiguous(),
-            out,
-            operation.shape[1],
-            num_pixels,
-            block,
-            num_warps=max(1, block // _PIXELS_PER_WARP),
-            enable_fp_fusion=False,
-        )
+    launch(
+        _colour_steps,
+        (len(images),),
+        images,
+        operation.contiguous(),
+        strength.float().contiguous(),
+        out,
+        operation.shape[1],
+        num_pixels,
+        block,
+        num_warps=max(1, block // _PIXELS_PER_WARP),
+        enable_fp_fusion=False,
+    )
     return out

@@ -162,7 +162,7 @@ def _weight_gradient(
 
 @triton.jit
 def _program():
-    return tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+    return (tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)).to(tl.int64)
 
 
 @triton.jit
@@ -186,7 +186,7 @@ def _sum_taps(
     for start in range(0, rows, row_block):
         row = start + tl.arange(0, row_block)
         inside = (row < rows)[:, None]
-        own = partials + row[:, None] * (24 * channels * out_channels)
+        own = partials + row[:, None].to(tl.int64) * (24 * channels * out_channels)
         sums += tl.load(own + left[None, :], mask=inside, other=0.0)
         sums += tl.load(own + right[None, :], mask=inside, other=0.0)
     at = (out_channel * 9 + tap_row * 3 + tap_column) * channels + channel

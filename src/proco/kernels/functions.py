@@ -15,8 +15,7 @@ def convolve(images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     images: (N, C, H, W) in half precision; weight: (C', C, 3, 3) float32. A shortcut that takes the images from here
     saves a pass: their gradients are added where the convolution's is written.
     """
-    with torch.cuda.device_of(images):  # type: ignore[no-untyped-call]  # where Triton launches
-        result: tuple[Tensor, Tensor, Tensor] = _Convolution.apply(images, weight)  # type: ignore[no-untyped-call]
+    result: tuple[Tensor, Tensor, Tensor] = _Convolution.apply(images, weight)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -25,22 +24,21 @@ def norm_relu(images: Tensor, shortcut: Tensor | None, norm: nn.BatchNorm2d, sum
 
     sums: of values and squares, (G, 2, C), where they are known already.
     """
-    with torch.cuda.device_of(images):  # type: ignore[no-untyped-call]
-        if norm.training:
-            arguments = (images, shortcut, norm.weight, norm.bias, norm, sums)
-            result: Tensor = _NormRelu.apply(*arguments)  # type: ignore[no-untyped-call]
-            return result
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        return batch_norm.normalised(
-            _channels_last(images),
-            None if shortcut is None else _channels_last(shortcut),
-            norm.running_mean,
-            norm.running_var,
-            norm.weight,
-            norm.bias,
-            norm.eps,
-        )
+    if norm.training:
+        arguments = (images, shortcut, norm.weight, norm.bias, norm, sums)
+        result: Tensor = _NormRelu.apply(*arguments)  # type: ignore[no-untyped-call]
+        return result
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    return batch_norm.normalised(
+        _channels_last(images),
+        None if shortcut is None else _channels_last(shortcut),
+        norm.running_mean,
+        norm.running_var,
+        norm.weight,
+        norm.bias,
+        norm.eps,
+    )
 
 
 class _Convolution(torch.autograd.Function):

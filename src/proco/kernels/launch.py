@@ -7,7 +7,7 @@ rehearsal they are compiled side by side and not run: what they would have writt
 import os
 from collections.abc import Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -19,12 +19,13 @@ _rehearsals: "dict[int, _Rehearsal]" = {}
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: Any) -> None:
-    """Start a kernel of Triton, or compile it where the current stream is in a rehearsal."""
-    rehearsal = _rehearsals.get(_current_stream()) if _rehearsals else None
-    if rehearsal is None:
-        kernel[grid](*arguments, **options)
-    else:
-        rehearsal.compile(kernel, grid, arguments, options)
+    """Start a kernel of Triton where its tensors are, or compile it where the current stream is in a rehearsal."""
+    with _device_of(arguments):
+        rehearsal = _rehearsals.get(_current_stream()) if _rehearsals else None
+        if rehearsal is None:
+            kernel[grid](*arguments, **options)
+        else:
+            rehearsal.compile(kernel, grid, arguments, options)
 
 
 @contextmanager
@@ -53,24 +54,32 @@ class _Rehearsal:
         kinds = (_kind_of(argument) for argument in arguments)
         key = (kernel, *kinds, *sorted(options.items()))
         if key not in self.compiled:
-            self.compiled[key] = self.pool.submit(_compile, _current_device(), kernel, grid, arguments, options)
+            stand_ins = tuple(map(_stand_in, arguments))
+            self.compiled[key] = self.pool.submit(_compile, kernel, grid, stand_ins, options)
 
 
 def _kind_of(argument: Any) -> Hashable:
     return (argument.dtype, argument.data_ptr() % 16) if isinstance(argument, Tensor) else argument
 
 
-def _compile(
-    device: int, kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], options: dict[str, Any]
-) -> None:
-    with torch.cuda.device(device):
+def _stand_in(argument: Any) -> Any:
+    """Return what compiles alike: large tensors would be held in memory until it is their turn."""
+    if not isinstance(argument, Tensor) or argument.data_ptr() % 16:
+        return argument
+    return argument.new_empty(1)
+
+
+def _compile(kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    with _device_of(arguments):
         # Asked for what starts it, Triton also builds that, for some versions with a C compiler.
         _ = kernel.warmup(*arguments, grid=grid, **options).run
 
 
+def _device_of(arguments: tuple[Any, ...]) -> AbstractContextManager[None]:
+    """Make the device of the tensors the current one, which Triton takes."""
+    tensor = next(argument for argument in arguments if isinstance(argument, Tensor))
+    return torch.cuda.device_of(tensor)  # type: ignore[no-untyped-call]
+
+
 def _current_stream() -> int:
     return torch.cuda.current_stream().cuda_stream
-
-
-def _current_device() -> int:
-    return torch.cuda.current_device()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
-from proco.kernels.availability import has_triton
+from proco.kernels.availability import kernels_run_on
 
 _HALF = (torch.bfloat16, torch.float16)
 # With more channels the libraries' kernels are the faster ones.
@@ -36,7 +36,11 @@ def conv_norm_relu_and_images(conv: nn.Conv2d, norm: nn.Module, images: Tensor) 
 
 def _convolved(conv: nn.Conv2d, images: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
     """Return conv(images), what batch norm needs of it where that fell off, and the images."""
-    serves = _triton_serves(images, max(conv.in_channels, conv.out_channels)) and images.shape[3] % 2 == 0
+    serves = (
+        _triton_serves(images, max(conv.in_channels, conv.out_channels))
+        and images.shape[1] == conv.in_channels  # if not, torch says so
+        and images.shape[3] % 2 == 0
+    )
     kind = _product_type(images)
     if not (serves and kind in _HALF and _is_small_3x3(conv)):
         return conv(images), None, images
@@ -65,8 +69,7 @@ def _triton_serves(images: Tensor, channels: int) -> bool:
     return (
         images.is_cuda
         and 0 < images.numel() // images.shape[1] * max(channels, 4) < _MOST_NUMBERS
-        and not torch.compiler.is_compiling()
-        and has_triton(images.device)
+        and kernels_run_on(images.device)
     )
 
 

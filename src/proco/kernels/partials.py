@@ -7,7 +7,7 @@ from torch import Tensor
 
 from proco.kernels.launch import launch
 
-PROGRAMS = 264  # that each sum a share: two for each multiprocessor of an H200
+_PROGRAMS = 264  # that each sum a share: two for each multiprocessor of an H200
 _ROWS, _COLUMNS = 512, 16  # of partials that a program adds at a time
 
 
@@ -37,5 +37,5 @@ def row_block(rows: int) -> int:
 
 def shares(num_blocks: int) -> tuple[int, int]:
     """Return how many of the blocks each program takes, and the number of programs."""
-    blocks_each = triton.cdiv(num_blocks, PROGRAMS)
+    blocks_each = triton.cdiv(num_blocks, _PROGRAMS)
     return blocks_each, triton.cdiv(num_blocks, blocks_each)

@@ -24,11 +24,11 @@ def _line_weights(start, extent, length, size, size_block: tl.constexpr, length_
     place, pixel = tl.arange(0, size_block)[:, None], tl.arange(0, length_block)[None, :]
     centre = start + (place + 0.5) * scale
     # A triangle as wide as one output pixel, or one input pixel where the image is enlarged.
-    distance = tl.div_rn(tl.abs(pixel + 0.5 - centre), tl.maximum(scale, 1.0) + tl.zeros_like(centre))
+    distance = tl.div_rn(tl.abs(pixel + 0.5 - centre), tl.maximum(scale, 1.0))
     inside = (pixel >= start) & (pixel < start + extent) & (pixel < length)
     weights = tl.where(inside, tl.maximum(1.0 - distance, 0.0), 0.0)
     total = tl.sum(weights, axis=1)[:, None]
-    return tl.div_rn(weights, tl.where(total > 0, total, 1.0) + tl.zeros_like(weights))
+    return tl.div_rn(weights, tl.where(total > 0, total, 1.0))
 
 
 @triton.jit
@@ -82,18 +82,16 @@ def resized_crop(
     count, channels, *sides = images.shape
     out = torch.empty(count, channels, *size, dtype=torch.uint8, device=images.device)
     blocks = [max(_LEAST_BLOCK, triton.next_power_of_2(side)) for side in (*sides, *size)]
-    boxes = (top, left, height, width)
-    with torch.cuda.device_of(images):
-        launch(
-            _resized_crop,
-            (count,),
-            images,
-            *boxes,
-            out,
-            channels,
-            *sides,
-            *size,
-            *blocks,
-            num_warps=4 if max(blocks) <= 32 else 8,
-        )
+    launch(
+        _resized_crop,
+        (count,),
+        images,
+        *(part.contiguous() for part in (top, left, height, width)),
+        out,
+        channels,
+        *sides,
+        *size,
+        *blocks,
+        num_warps=4 if max(blocks) <= 32 else 16,
+    )
     return out

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from proco.kernels.availability import has_triton
+from proco.kernels.availability import kernels_run_on
 from proco.losses.supcon import ContrastForm
 from proco.sphere import debye
 from proco.sphere.bessel import bessel_ratio, num_ladder_steps
@@ -79,29 +79,26 @@ def _kernel_serves(embeddings: Tensor, mixture: VmfMixture) -> bool:
         and len(embeddings) > 0
         and len(mixture.sums) <= _MOST_CLASSES
         and num_ladder_steps(mixture.order) == 0
-        and not torch.compiler.is_compiling()
-        and has_triton(embeddings.device)
+        and kernels_run_on(embeddings.device)
     )
 
 
 def _by_kernel(embeddings: Tensor, labels: Tensor, mixture: VmfMixture, form: ContrastForm) -> tuple[Tensor, Tensor]:
-    """Return losses (N,) and their gradients (N, p)."""
+    """Return losses (N,), and by how much the sum of each class enters their gradients, (N, K)."""
     from proco.kernels.contrast import losses_and_force
 
-    with torch.cuda.device_of(embeddings):  # type: ignore[no-untyped-call]  # where Triton launches
-        losses, force = losses_and_force(
-            embeddings @ mixture.sums.T,
-            labels,
-            mixture.inverse_length,
-            mixture.concentration,
-            mixture.log_prior,
-            _mean_pull(mixture) if form == "out" else None,
-            order=mixture.order,
-            length=1 / mixture.temperature,
-            value_rows=debye.series(mixture.order, torch.float32),
-            slope_rows=debye.series(mixture.order, torch.float32, derivative=1),
-        )
-    return losses, force @ mixture.sums
+    return losses_and_force(
+        embeddings @ mixture.sums.T,
+        labels,
+        mixture.inverse_length,
+        mixture.concentration,
+        mixture.log_prior,
+        _mean_pull(mixture) if form == "out" else None,
+        order=mixture.order,
+        length=1 / mixture.temperature,
+        value_rows=debye.series(mixture.order, torch.float32),
+        slope_rows=debye.series(mixture.order, torch.float32, derivative=1),
+    )
 
 
 def _mean_pull(mixture: VmfMixture) -> Tensor:
@@ -123,8 +120,9 @@ class _Contrast(torch.autograd.Function):
         mixture = VmfMixture(*fields)
         chunks = mixture.chunks(chunk_size)
         if len(chunks) == 1 and _kernel_serves(embeddings, mixture):
-            losses, gradient = _by_kernel(embeddings, labels, mixture, form)
-            ctx.save_for_backward(gradient)
+            losses, force = _by_kernel(embeddings, labels, mixture, form)
+            if ctx.needs_input_grad[0]:
+                ctx.save_for_backward(force @ mixture.sums)
             return losses
         log_total = embeddings.new_full((len(embeddings),), -torch.inf)
         attraction, own_pull = torch.zeros_like(log_total), torch.zeros_like(log_total)

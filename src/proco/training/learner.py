@@ -147,8 +147,9 @@ class Step:
         momenta = {key: value.clone() for key, value in self._momenta().items()}
         side_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side_stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side_stream):
-            with rehearsal():
+        # Random numbers too are put back: an epoch begins with the same ones whether it is recorded in or resumed.
+        with torch.random.fork_rng([self.batch.views.device]), torch.cuda.stream(side_stream):
+            with rehearsal():  # garbage is computed, and put back like the rest
                 self._run(self.batch)
             for _ in range(self._TRIALS):
                 self._run(self.batch)

@@ -74,5 +74,4 @@ def fit_or_reuse(
             )
         if folder.is_finished:
             return folder.summary()
-    dataset = (data or SharedData()).prepare(config.data, progress)
-    return Trainer(config, dataset).fit(folder, listener, resume=folder.is_begun)
+    return Trainer(config, data=data, progress=progress).fit(folder, listener, resume=folder.is_begun)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from proco.data.dataset import Dataset
 from proco.data.decode import Progress, set_decode_threads
-from proco.data.prepare import prepare
+from proco.data.prepare import SharedData
 from proco.distributed import all_reduce_sum, is_main_process, rank, world_size
 from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
@@ -53,20 +53,26 @@ class Course:
 class Trainer:
     """Data, network and stages of a run, built from its settings.
 
-    dataset: what to train on instead of what the settings say. progress hears of image files as they are checked.
+    dataset: what to train on instead of what the settings say. data: where runs that share their data take it from.
+    progress hears of image files as they are checked.
 
     >>> Trainer(TrainConfig(epochs=1)).fit(RunFolder(path))  # doctest: +SKIP
     """
 
     def __init__(
-        self, config: TrainConfig, dataset: Dataset | None = None, *, progress: Progress | None = None
+        self,
+        config: TrainConfig,
+        dataset: Dataset | None = None,
+        *,
+        data: SharedData | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.config = config
         if config.engine.workers:
             set_decode_threads(config.engine.workers)
         self.device = find_device(config.engine.device)
         self.autocast = set_precision(config.engine, self.device)
-        self.dataset = _on_device(dataset or prepare(config.data, progress), self.device)
+        self.dataset = _on_device(dataset or (data or SharedData()).prepare(config.data, progress), self.device)
         if set(self.dataset.splits) == {"train"}:
             raise ConfigError(
                 f"{self.dataset.name} has neither a validation nor a test split, and data.validation is 0: there is "

@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from proco.kernels import batch_norm
+from proco.kernels.batch_norm import gradients_of, normalised
 from proco.kernels.convolution import convolution, image_gradient, weight_gradient
+from proco.kernels.statistics import pixels_of, statistics_of, sums_of
 
 
 def convolve(images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -30,7 +31,7 @@ def norm_relu(images: Tensor, shortcut: Tensor | None, norm: nn.BatchNorm2d, sum
         return result
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    return batch_norm.normalised(
+    return normalised(
         _channels_last(images),
         None if shortcut is None else _channels_last(shortcut),
         norm.running_mean,
@@ -38,7 +39,7 @@ def norm_relu(images: Tensor, shortcut: Tensor | None, norm: nn.BatchNorm2d, sum
         norm.weight,
         norm.bias,
         norm.eps,
-    )
+    )[0]
 
 
 class _Convolution(torch.autograd.Function):
@@ -92,13 +93,10 @@ class _NormRelu(torch.autograd.Function):
         """Return (N, C, H, W) in the type of the images; the running statistics of norm move along."""
         images = _channels_last(images)
         shortcut = None if shortcut is None else _channels_last(shortcut)
-        partials = batch_norm.sums_of(images) if partials is None else partials
-        mean, variance = statistics = batch_norm.statistics_of(partials, images.numel() // images.shape[1], norm)
-        signs = None
-        if shortcut is None:
-            out = batch_norm.normalised(images, None, mean, variance, scale, shift, norm.eps)
-        else:
-            out, signs = batch_norm.normalised_and_signs(images, shortcut, mean, variance, scale, shift, norm.eps)
+        partials = sums_of(images) if partials is None else partials
+        mean, variance = statistics = statistics_of(partials, pixels_of(images), norm)
+        keeps_signs = shortcut is not None
+        out, signs = normalised(images, shortcut, mean, variance, scale, shift, norm.eps, keeps_signs=keeps_signs)
         ctx.save_for_backward(images, signs, statistics, scale, shift)
         ctx.eps = norm.eps
         return out
@@ -109,7 +107,7 @@ class _NormRelu(torch.autograd.Function):
         _refuse_second_derivatives()
         images, signs, statistics, scale, shift = ctx.saved_tensors
         gradient = _channels_last(upstream[0])
-        return *batch_norm.gradients_of(gradient, images, signs, statistics, scale, shift, ctx.eps), None, None
+        return *gradients_of(gradient, images, signs, statistics, scale, shift, ctx.eps), None, None
 
 
 def _refuse_second_derivatives() -> None:

@@ -43,7 +43,7 @@ from proco.kernels import layers
 from proco.methods.method import Targets, Term, WeightedTerm
 from proco.methods.proco import ProCo
 from proco.models.network import Network, Outputs
-from proco.optim import build_optimizer, learning_rate, set_learning_rate
+from proco.optim import SGD, learning_rate
 from proco.training.device import find_device, set_precision
 from proco.training.lanes import in_lanes, wait_for
 from proco.training.learner import Learner, Step
@@ -99,7 +99,7 @@ class Loop:
             if not with_loss:
                 stage = replace(stage, terms={"nothing": WeightedTerm(1.0, Nothing())})
             self.learner = Learner(self.trainer.network, stage, self.trainer.autocast).to(self.device)
-            self.optimizer = build_optimizer(self.learner.parameters(), config.optim)
+            self.optimizer = SGD(self.learner.parameters(), config.optim)
             self.step = Step(self.learner, self.optimizer, None, graph=config.engine.graph and on_gpu)
             (self.loader,) = self.trainer.loaders
             self.upcoming: Iterator[Batch] | None = None
@@ -115,7 +115,7 @@ class Loop:
         begin_next: begin the views of the next epoch before waiting for this one, as the trainer does.
         """
         with self._as_set():
-            set_learning_rate(self.optimizer, learning_rate(self.config.optim, self.num_epochs, self.config.epochs))
+            self.optimizer.rate.fill_(learning_rate(self.config.optim, self.num_epochs, self.config.epochs))
             self.learner.start_epoch()
             values = torch.stack([self.step(batch).clone() for batch in batches])
             self.upcoming = self.loader.begin(self.num_epochs + 1) if begin_next else None

@@ -15,7 +15,7 @@ from proco.methods.method import Stage, Targets, Task
 from proco.methods.proco import ProCo
 from proco.models.network import Network, NetworkConfig
 from proco.models.normalise import Normalise
-from proco.optim import OptimConfig, build_optimizer
+from proco.optim import SGD, OptimConfig
 from proco.training import loader as loader_module
 from proco.training.ema import MovingAverage
 from proco.training.learner import Learner, Step
@@ -46,7 +46,7 @@ def test_step_is_the_official_step_written_out(tiny_dataset: Dataset) -> None:
     twin = copy.deepcopy(network)
     stage = make_stage(tiny_dataset)
     learner = Learner(network, stage, None).train()
-    step = Step(learner, build_optimizer(learner.parameters(), OptimConfig(lr=0.1)), None)
+    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), None)
     adjusted = LogitAdjustedLoss(tiny_dataset.class_counts)
     proco = ProCoLoss(tiny_dataset.class_counts, dim=16)
     optimizer = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9, weight_decay=2e-4)
@@ -78,7 +78,7 @@ def test_frozen_parts_stay_as_they_are(tiny_dataset: Dataset) -> None:
     assert not network.backbone.training
     assert network.projector is not None
     assert network.projector.training
-    step = Step(learner, build_optimizer(learner.parameters(), OptimConfig(lr=0.1)), None)
+    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), None)
     for batch in batches(tiny_dataset, torch.device("cpu")):
         step(batch)
     for name, value in network.state_dict().items():
@@ -120,7 +120,7 @@ def test_teacher_is_the_average_and_looks_at_the_other_views(tiny_dataset: Datas
     learner = Learner(network, stage, None, average.network).train()
     assert not any(name.startswith("teacher") for name in learner.state_dict())
     batch = next(batches(tiny_dataset, torch.device("cpu")))
-    Step(learner, build_optimizer(learner.parameters(), OptimConfig(lr=0.1)), None)(batch)
+    Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), None)(batch)
     assert seen[0].shape == (2, 8, 4)
     assert not seen[0].requires_grad
     for taught, view in zip(seen[0], batch.views[1:], strict=True):
@@ -131,7 +131,7 @@ def run_steps(dataset: Dataset, device: torch.device, **how: bool) -> tuple[torc
     network = make_network().to(device).double()  # so that what differs is a mistake, not rounding grown large
     learner = Learner(network, make_stage(dataset), None).to(device).double().train()
     average = MovingAverage(network, 0.9)
-    step = Step(learner, build_optimizer(learner.parameters(), OptimConfig(lr=0.1)), average, **how)
+    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), average, **how)
     values = torch.stack([step(batch).clone() for batch in batches(dataset, device)])
     return values.cpu(), {name: value.cpu() for name, value in (learner.state_dict() | average.state_dict()).items()}
 

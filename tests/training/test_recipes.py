@@ -15,7 +15,7 @@ from proco.data.dataset import Dataset, Split
 from proco.data.images import Cut
 from proco.errors import ConfigError
 from proco.methods.proco import ProCo
-from proco.optim import build_optimizer, learning_rate
+from proco.optim import SGD, learning_rate
 from proco.training import loader as loader_module
 from proco.training.learner import Learner, Step
 from proco.training.recipes import FOLDER, find_recipe, load_recipe, recipe_names
@@ -78,7 +78,7 @@ def test_recipe_takes_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     trainer = Trainer(small, generated(config.data.source.registry.name_of(type(config.data.source))))
     stage = trainer.stages[0]
     learner = Learner(trainer.network, stage, None).train()
-    step = Step(learner, build_optimizer(learner.parameters(), stage.optim or config.optim), None)
+    step = Step(learner, SGD(learner.parameters(), stage.optim or config.optim), None)
     parts = [part for name in stage.learning if (part := getattr(trainer.network, name)) is not None]
     learning = [weight for part in parts for weight in part.parameters()]
     before = [weight.detach().clone() for weight in learning]

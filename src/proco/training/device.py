@@ -38,10 +38,12 @@ def set_precision(engine: EngineConfig, device: torch.device) -> torch.dtype | N
 @contextmanager
 def determinism(engine: EngineConfig) -> Iterator[None]:
     """Take only algorithms that give the same bits each time, where the settings ask for it."""
-    if engine.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses
+    if not engine.deterministic:
+        yield  # untouched: even to say no imports torch's compiler, for seconds
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS refuses
     before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(engine.deterministic or before)
+    torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ from proco.distributed import world_size
 from proco.kernels.launch import rehearsal
 from proco.methods.method import PARTS, Stage, Targets, Term, WeightedTerm
 from proco.models.network import Network
+from proco.optim import SGD
 from proco.training.ema import MovingAverage
 from proco.training.lanes import recording_stream
 from proco.training.loader import Batch
@@ -99,7 +100,7 @@ class Step:
     def __init__(
         self,
         learner: Learner,
-        optimizer: torch.optim.Optimizer,
+        optimizer: SGD,
         average: MovingAverage | None,
         *,
         compile: bool = False,
@@ -129,7 +130,7 @@ class Step:
         return self.values
 
     def _run(self, batch: Batch) -> Tensor:
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         total: Tensor
         values: Tensor
         total, values = self.forward(batch.views, batch.targets)
@@ -144,7 +145,6 @@ class Step:
         self.batch = Batch(batch.views.clone(), Targets(*(target.clone() for target in _given(batch))))
         state = [tensor for module in self._modules() for tensor in module.state_dict(keep_vars=True).values()]
         before = [tensor.detach().clone() for tensor in state]
-        momenta = {key: value.clone() for key, value in self._momenta().items()}
         side_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side_stream.wait_stream(torch.cuda.current_stream())
         # Random numbers too are put back: an epoch begins with the same ones whether it is recorded in or resumed.
@@ -154,24 +154,17 @@ class Step:
             for _ in range(self._TRIALS):
                 self._run(self.batch)
         torch.cuda.current_stream().wait_stream(side_stream)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         # thread_local: the loader may work in a thread of its own meanwhile.
         with torch.cuda.graph(self.graph, stream=recording_stream(), capture_error_mode="thread_local"):
             self.values = self._run(self.batch)
         with torch.no_grad():
             for tensor, old in zip(state, before, strict=True):
                 tensor.copy_(old)
-            for key, momentum in self._momenta().items():
-                # A momentum of zeros is what the first step begins from.
-                momentum.copy_(momenta[key]) if key in momenta else momentum.zero_()
 
     def _modules(self) -> list[nn.Module]:
-        return [self.learner] if self.average is None else [self.learner, self.average]
-
-    def _momenta(self) -> dict[int, Tensor]:
-        """Return the optimiser's momentum of each parameter that has one, by the parameter's identity."""
-        buffers = {id(parameter): state.get("momentum_buffer") for parameter, state in self.optimizer.state.items()}
-        return {key: buffer for key, buffer in buffers.items() if buffer is not None}
+        modules = [self.learner, self.optimizer]
+        return modules if self.average is None else [*modules, self.average]
 
 
 def _given(batch: Batch) -> list[Tensor]:

@@ -18,7 +18,7 @@ from proco.evaluation.metrics import Metrics
 from proco.methods.method import Task
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
-from proco.optim import build_optimizer, learning_rate, set_learning_rate
+from proco.optim import SGD, learning_rate
 from proco.training.device import determinism, find_device, set_precision
 from proco.training.ema import MovingAverage
 from proco.training.evaluate import evaluate
@@ -200,7 +200,7 @@ class Trainer:
         teacher = None if self.average is None else self.average.network
         learner = Learner(self.network, stage, self.autocast, teacher).to(self.device)
         optim = stage.optim or config.optim
-        optimizer = build_optimizer(learner.parameters(), optim)
+        optimizer = SGD(learner.parameters(), optim)
         if momenta is not None:
             _load_momenta(optimizer, momenta)
         on_one_gpu = self.device.type == "cuda" and world_size() == 1
@@ -210,7 +210,7 @@ class Trainer:
         batches = loader.begin(course.epoch)
         for epoch in range(course.epoch, end):
             rate = self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs)
-            set_learning_rate(optimizer, rate)
+            optimizer.rate.fill_(rate)
             epoch_started = time.perf_counter()
             means = self._train_epoch(learner, step, batches, epoch, len(loader), journal)
             if epoch + 1 < end:
@@ -249,7 +249,7 @@ class Trainer:
             journal.listener.on_step(epoch, number + 1, steps)
         return all_reduce_sum(torch.stack(history)) / world_size()
 
-    def _state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    def _state(self, optimizer: SGD) -> dict[str, Any]:
         return {
             "network": self.network.state_dict(),
             "terms": self.terms.state_dict(),
@@ -324,11 +324,11 @@ def _scalars(metrics: Metrics) -> dict[str, float | None]:
     return {name: value for name, value in asdict(metrics).items() if name != "per_class_accuracy"}
 
 
-def _load_momenta(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Take over momenta from a checkpoint, but not its settings: those of the run hold."""
+def _load_momenta(optimizer: SGD, state: dict[str, Any]) -> None:
+    """Take over momenta from a checkpoint."""
     try:
-        optimizer.load_state_dict({"state": state["state"], "param_groups": optimizer.state_dict()["param_groups"]})
-    except (ValueError, KeyError) as error:
+        optimizer.load_state_dict(state)
+    except RuntimeError as error:
         raise RunError(f"the checkpoint does not fit the settings of the run: {error}") from error
 
 

@@ -1,0 +1,74 @@
+"""Our descent beside torch's, and what it must not cost."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from proco.optim import SGD, OptimConfig
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        OptimConfig(lr=0.1),
+        OptimConfig(lr=0.1, nesterov=True, weight_decay=0.0),
+        OptimConfig(lr=0.1, momentum=0.0),
+    ],
+    ids=["momentum", "nesterov", "plain"],
+)
+def test_parameters_move_as_with_torch(config: OptimConfig) -> None:
+    torch.manual_seed(0)
+    ours = nn.ParameterList([torch.randn(3, 4), torch.randn(5), torch.ones(2)])
+    ours[2].requires_grad_(False)
+    theirs = nn.ParameterList([nn.Parameter(parameter.detach().clone()) for parameter in ours[:2]])
+    own = SGD(ours.parameters(), config)
+    reference = torch.optim.SGD(
+        theirs.parameters(),
+        lr=0.1,
+        momentum=config.momentum,
+        nesterov=config.nesterov,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+    for step, rate in enumerate([0.1, 0.1, 0.02, 0.02]):
+        own.rate.fill_(rate)
+        reference.param_groups[0]["lr"] = rate
+        for mine, other in zip(ours, theirs, strict=False):
+            gradient = torch.randn_like(other)
+            # In the second step one parameter has no gradient: it and its momentum stay.
+            mine.grad, other.grad = (None, None) if step == 1 and mine is ours[1] else (gradient.clone(), gradient)
+        own.step()
+        reference.step()
+        for mine, other in zip(ours, theirs, strict=False):
+            assert torch.equal(mine, other)
+    assert torch.equal(ours[2], torch.ones(2))
+    own.zero_grad()
+    assert all(parameter.grad is None for parameter in ours)
+
+
+def test_momenta_are_its_state() -> None:
+    parameter = nn.Parameter(torch.ones(3))
+    own = SGD([parameter], OptimConfig(lr=0.1, weight_decay=0.0))
+    parameter.grad = torch.full((3,), 2.0)
+    own.step()
+    own.rate.fill_(0.5)
+    again = SGD([parameter], OptimConfig(lr=0.1))
+    again.load_state_dict(own.state_dict())
+    torch.testing.assert_close(again.state_dict(), {"momentum_0": torch.full((3,), 2.0)})
+    assert float(again.rate) == pytest.approx(0.1)  # the rate is the run's, not the checkpoint's
+
+
+def test_a_run_does_not_import_the_compiler(tmp_path: Path) -> None:
+    code = (
+        "import sys; from proco.cli.main import main\n"
+        "sys.argv[1:] = ['train', 'quickstart/proco', 'epochs=1', 'network.backbone=resnet8', '--out', sys.argv[1]]\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print('compiler', 'torch._dynamo' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("compiler False\n")

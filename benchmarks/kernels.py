@@ -38,7 +38,11 @@ def recorded(make: Make) -> Callable[[], None]:
     with torch.cuda.graph(graph, stream=stream):
         for _ in range(_REPEATS):
             run()
-    return graph.replay
+
+    def replay(kept: object = run) -> None:  # the recording reads what forward kept for backward
+        graph.replay()
+
+    return replay
 
 
 def layers(channels: int, images: int, device: torch.device) -> dict[str, dict[str, Make]]:

@@ -4,12 +4,13 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from proco.augment import Paste
+from proco.augment import Paste, Weak
 from proco.errors import ConfigError
 from proco.losses import LogitAdjustedLoss, ProCoLoss
 from proco.methods.method import Targets, Task
 from proco.methods.proco_plus import Agreement, OtherViews, ProCoPlus, SharedClassification, shown_frequencies
 from proco.models.network import Outputs
+from proco.optim import learning_rate
 
 COUNTS = torch.tensor([40, 10, 3])
 TASK = Task(COUNTS, num_features=8, hidden=8, dim=6)
@@ -137,8 +138,25 @@ def test_head_is_the_last_of_the_epochs() -> None:
     assert joint.paste == Paste()
     assert head.paste is None
     assert head.learning == ("classifier",)
-    with pytest.raises(ConfigError, match="head_epochs is 5, but the run has 5 epochs"):
-        ProCoPlus(head_epochs=5).stages(TASK, 5)
+    with pytest.raises(ConfigError, match="make 5, but the run has 5 epochs"):
+        ProCoPlus(head_epochs=3, closing_epochs=2).stages(TASK, 5)
+
+
+def test_closing_shows_images_as_they_are_and_goes_on_with_the_distributions() -> None:
+    joint, closing, head = ProCoPlus(closing_epochs=4, head_epochs=1, others_weight=0.5).stages(TASK, 30)
+    assert (joint.epochs, closing.epochs, head.epochs) == (25, 4, 1)
+    assert closing.views == (Weak(), *joint.views[1:])
+    assert closing.paste is None
+    assert closing.learning == joint.learning
+    assert closing.optim is not None
+    assert [learning_rate(closing.optim, epoch, 4) for epoch in range(4)] == [0.003] * 4
+    assert closing.terms["proco"] is joint.terms["proco"]
+    assert closing.terms["others"] is joint.terms["others"]
+    # Nothing is pasted any more, so that the prior is that of the images.
+    plain = LogitAdjustedLoss(COUNTS)(view(0).logits, LABELS)
+    value = closing.terms["logit_adjustment"].term([view(0)], Targets.of(LABELS), NETWORK)
+    torch.testing.assert_close(value, plain)
+    assert not torch.isclose(joint.terms["logit_adjustment"].term([view(0)], Targets.of(LABELS), NETWORK), plain)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """ProCo with what else its views and class distributions are good for: no more images a step, no larger network."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import kl_div
 
-from proco.augment import Paste
+from proco.augment import Paste, Weak
 from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
 from proco.losses.class_counts import log_prior
@@ -144,8 +144,13 @@ class ProCoPlus(ProCo):
     """Let the average of the weights (`ema`) say what the projector's views show, in place of the network itself."""
     ramp: int = 20
     """Epochs over which the agreement comes in."""
+    closing_epochs: int = 0
+    """Epochs at the end, out of the run's, in which the classifier sees weak views without pasted boxes: images as they
+    will be shown to it."""
+    closing_lr: float = 0.003
+    """Learning rate of those epochs; the default is where the step schedule of the long-tailed recipes ends."""
     head_epochs: int = 0
-    """Epochs at the end, out of the run's, in which the classifier alone learns, without pasted boxes."""
+    """Epochs after those, out of the run's, in which the classifier alone learns, without pasted boxes."""
     head_lr: float = 0.1
 
     def __post_init__(self) -> None:
@@ -153,7 +158,7 @@ class ProCoPlus(ProCo):
         super().__post_init__()
         if self.classifier_epochs:
             raise ConfigError("the method proco_plus is trained together; it has head_epochs, not classifier_epochs.")
-        for name in ("others_weight", "agreement", "head_epochs", "head_lr"):
+        for name in ("others_weight", "agreement", "closing_epochs", "closing_lr", "head_epochs", "head_lr"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"method.{name} must not be negative; got {getattr(self, name):g}.")
         if self.teacher and not self.agreement:
@@ -164,21 +169,27 @@ class ProCoPlus(ProCo):
             )
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
-        """Return the joint stage, and the head's where it has epochs."""
+        """Return the joint stage, and the closing and the head's where they have epochs."""
         if self.expert_taus and len(self.expert_taus) != task.num_experts:
             raise ConfigError(
                 f"method.expert_taus has {len(self.expert_taus)} strengths, but the network has {task.num_experts} "
                 "experts; set network.options={experts: N}."
             )
-        if self.head_epochs >= epochs:
-            raise ConfigError(f"method.head_epochs is {self.head_epochs}, but the run has {epochs} epochs.")
+        if (late := self.closing_epochs + self.head_epochs) >= epochs:
+            raise ConfigError(
+                f"method.closing_epochs and method.head_epochs make {late}, but the run has {epochs} epochs."
+            )
         criterion = self.criterion(task)
+        taus = self.expert_taus or (self.tau,)
+
+        def classification(frequencies: Tensor) -> WeightedTerm:
+            return WeightedTerm(
+                1.0, SharedClassification(frequencies, taus=taus, trust=self.trust, distributions=criterion)
+            )
+
         shown = shown_frequencies(task.class_counts, self.paste) if self.shown_prior else task.class_counts
-        classification = SharedClassification(
-            shown, taus=self.expert_taus or (self.tau,), trust=self.trust, distributions=criterion
-        )
         terms = {
-            "logit_adjustment": WeightedTerm(1.0, classification),
+            "logit_adjustment": classification(shown),
             self.branch: WeightedTerm(self.weight, BehindFirst(MeanOverViews(criterion))),
         }
         if self.others_weight:
@@ -186,21 +197,33 @@ class ProCoPlus(ProCo):
         if self.agreement:
             terms["agreement"] = WeightedTerm(self.agreement, Agreement(task.class_counts, ramp=self.ramp))
         joint = Stage(
-            epochs=epochs - self.head_epochs,
+            epochs=epochs - late,
             views=self.views,
             sampler=self.sampler,
             terms=terms,
             paste=self.paste,
             has_teacher=self.teacher,
         )
-        if not self.head_epochs:
-            return (joint,)
-        plain = Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))
-        head = Stage(
-            epochs=self.head_epochs,
-            views=self.views[:1],
-            terms={"logit_adjustment": WeightedTerm(1.0, plain)},
-            learning=("classifier",),
-            optim=OptimConfig(lr=self.head_lr, weight_decay=0.0, schedule="cosine", warmup=0.0),
-        )
-        return joint, head
+        stages = [joint]
+        if self.closing_epochs:
+            constant = OptimConfig(lr=self.closing_lr, schedule="constant", warmup=0.0)
+            closing = replace(
+                joint,
+                epochs=self.closing_epochs,
+                views=(Weak(), *self.views[1:]),
+                terms=terms | {"logit_adjustment": classification(task.class_counts)},
+                paste=None,
+                optim=constant,
+            )
+            stages.append(closing)
+        if self.head_epochs:
+            plain = Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))
+            head = Stage(
+                epochs=self.head_epochs,
+                views=self.views[:1],
+                terms={"logit_adjustment": WeightedTerm(1.0, plain)},
+                learning=("classifier",),
+                optim=OptimConfig(lr=self.head_lr, weight_decay=0.0, schedule="cosine", warmup=0.0),
+            )
+            stages.append(head)
+        return tuple(stages)

@@ -8,7 +8,7 @@ from proco.augment import Paste, Weak
 from proco.errors import ConfigError
 from proco.losses import LogitAdjustedLoss, ProCoLoss
 from proco.methods.method import Targets, Task
-from proco.methods.proco_plus import Agreement, OtherViews, ProCoPlus, SharedClassification, shown_frequencies
+from proco.methods.proco_plus import OtherViews, ProCoPlus, SharedClassification, shown_frequencies
 from proco.models.network import Outputs
 from proco.optim import learning_rate
 
@@ -93,43 +93,32 @@ def test_other_views_are_classified_too() -> None:
     torch.testing.assert_close(value, expected)
 
 
-def test_agreement_is_a_divergence_from_views_that_are_right() -> None:
-    first, other = view(0), view(1)
-    prior = COUNTS / COUNTS.sum()
-    p = (other.logits.exp() * prior) / (other.logits.exp() * prior).sum(1, keepdim=True)
-    q = (first.logits.exp() * prior) / (first.logits.exp() * prior).sum(1, keepdim=True)
-    share = torch.tensor([1.0, 1.0, 1.0, 0.5])
-    counts = (p.argmax(1) == LABELS) & (share == 1)
-    assert counts.any()
-    assert not counts.all()
-    expected = ((p * (p / q).log()).sum(1) * counts).mean()
-    term = Agreement(COUNTS, ramp=4)
-    targets = Targets(LABELS, LABELS, share)
-    assert term([first, other], targets, NETWORK) == 0
-    for epoch in range(1, 6):
+def test_adjustment_may_come_in_late() -> None:
+    (stage,) = ProCoPlus(paste=Paste(probability=0), plain_share=0.4).stages(TASK, 5)
+    term = stage.terms["logit_adjustment"].term
+    plain, adjusted = (LogitAdjustedLoss(COUNTS, tau=tau)(view(0).logits, LABELS) for tau in (0.0, 1.0))
+    for expected in (plain, plain, adjusted, adjusted, adjusted):
         term.start_epoch()
-        torch.testing.assert_close(term([first, other], targets, NETWORK), expected * min(epoch / 4, 1))
+        torch.testing.assert_close(term([view(0)], Targets.of(LABELS), NETWORK), expected)
 
 
-def test_agreement_with_a_teacher_is_with_what_it_says() -> None:
-    term = Agreement(COUNTS, ramp=1)
-    term.start_epoch()
-    views = [view(0), view(1), view(2)]
-    taught = torch.stack([view(3).logits, view(4).logits])
-    by_itself = term([views[0], view(3), view(4)], Targets.of(LABELS), NETWORK)
-    torch.testing.assert_close(term(views, Targets.of(LABELS)._replace(taught=taught), NETWORK), by_itself)
-    assert by_itself > 0
+def test_adjustment_of_experts_may_come_in_late() -> None:
+    experts = torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(7))
+    outputs = view(0)._replace(expert_logits=experts, logits=experts.mean(dim=1))
+    method = ProCoPlus(paste=Paste(probability=0), expert_taus=(0.0, 2.0), plain_share=0.2)
+    term = method.stages(TASK._replace(num_experts=2), 5)[0].terms["logit_adjustment"].term
+    for taus in ((0.0, 0.0), (0.0, 2.0)):
+        term.start_epoch()
+        parts = [LogitAdjustedLoss(COUNTS, tau=tau)(experts[:, e], LABELS) for e, tau in enumerate(taus)]
+        torch.testing.assert_close(term([outputs], Targets.of(LABELS), NETWORK), sum(parts) / 2)
 
 
-def test_agreement_moves_the_first_view_only() -> None:
-    logits = [torch.randn(4, 3, requires_grad=True) for _ in range(2)]
-    term = Agreement(COUNTS, ramp=1)
-    term.start_epoch()
-    outputs = [Outputs(torch.zeros(4, 8), value, None) for value in logits]
-    labels = logits[1].detach().add((COUNTS / COUNTS.sum()).log()).argmax(1)
-    term(outputs, Targets.of(labels), NETWORK).backward()
-    assert logits[0].grad is not None
-    assert logits[1].grad is None
+def test_prediction_is_by_all_experts_or_by_the_first() -> None:
+    experts = torch.randn(4, 2, 3)
+    outputs = view(0)._replace(expert_logits=experts, logits=experts.mean(dim=1))
+    taus = {"expert_taus": (1.0, 1.0)}
+    assert torch.equal(ProCoPlus(**taus).predict(outputs, COUNTS), outputs.logits)
+    assert torch.equal(ProCoPlus(**taus, first_expert=True).predict(outputs, COUNTS), experts[:, 0])
 
 
 def test_head_is_the_last_of_the_epochs() -> None:
@@ -160,7 +149,18 @@ def test_closing_shows_images_as_they_are_and_goes_on_with_the_distributions() -
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"teacher": True}, {"trust": 2.0}, {"agreement": -1.0}, {"ramp": 0}, {"classifier_epochs": 3}]
+    "wrong",
+    [
+        {"teacher": True},
+        {"trust": 2.0},
+        {"agreement": -1.0},
+        {"ramp": 0},
+        {"classifier_epochs": 3},
+        {"plain_share": 1.5},
+        {"expert_agreement": 1.0},
+        {"first_expert": True},
+        {"expert_temperature": 0.0},
+    ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import kl_div
 
 from proco.augment import Paste, Weak
 from proco.data.samplers import SAMPLERS
@@ -13,7 +12,8 @@ from proco.errors import ConfigError
 from proco.losses.class_counts import log_prior
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.losses.proco import ProCoLoss
-from proco.methods.method import Classification, Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
+from proco.methods.agreement import Agreement, ExpertAgreement
+from proco.methods.method import Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
 from proco.methods.proco import ProCo
 from proco.methods.two_branch import BehindFirst, MeanOverViews
 from proco.models.network import Network, Outputs
@@ -29,14 +29,32 @@ class SharedClassification(Term):
     probability of y rather than the pasted class, without the prior (ConCutMix's idea, with ProCo's distributions for
     its prototypes).
 
-    taus: strength of the adjustment, one for the logits or one for each expert, whose losses are then averaged.
+    taus: strength of the adjustment, one for the logits or one for each expert, whose losses are then averaged. In the
+    first plain_epochs it is 0, plain cross-entropy.
     """
 
-    def __init__(self, class_counts: Tensor, *, taus: Sequence[float], trust: float, distributions: ProCoLoss) -> None:
+    epoch: Tensor
+    log_prior: Tensor
+
+    def __init__(
+        self,
+        class_counts: Tensor,
+        *,
+        taus: Sequence[float],
+        trust: float,
+        distributions: ProCoLoss,
+        plain_epochs: int = 0,
+    ) -> None:
         super().__init__()
         self.criteria = nn.ModuleList(LogitAdjustedLoss(class_counts, tau=tau, reduction="none") for tau in taus)
-        self.trust = trust
+        self.taus, self.trust, self.plain_epochs = tuple(taus), trust, plain_epochs
+        self.register_buffer("log_prior", log_prior(class_counts, torch.float32))
+        self.register_buffer("epoch", torch.zeros(()))  # a tensor, so that a recorded step sees it move
         self.distributions = (distributions,)  # in a tuple: another term's module, which saves and moves it
+
+    def start_epoch(self) -> None:
+        """Count the epoch."""
+        self.epoch += 1
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
         """Return the mean loss."""
@@ -50,11 +68,17 @@ class SharedClassification(Term):
         return torch.stack(losses).mean()
 
     def _logits(self, view: Outputs) -> tuple[Tensor, ...]:
-        """Return those of each expert, or those of all where there is one strength for them."""
+        """Return those of each expert, or those of all where there is one strength for them, as the criteria want."""
         if len(self.criteria) == 1:
-            return (view.logits,)
-        assert view.expert_logits is not None
-        return view.expert_logits.unbind(dim=1)
+            logits: tuple[Tensor, ...] = (view.logits,)
+        else:
+            assert view.expert_logits is not None
+            logits = view.expert_logits.unbind(dim=1)
+        if not self.plain_epochs:
+            return logits
+        # What the criteria will add is taken off.
+        plain_prior = self.log_prior * (self.epoch <= self.plain_epochs)
+        return tuple(own - tau * plain_prior for tau, own in zip(self.taus, logits, strict=True))
 
     @torch.no_grad()
     def _seen_share(self, view: Outputs, targets: Targets) -> Tensor:
@@ -74,41 +98,6 @@ class OtherViews(Term):
     def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
         """Return the mean over the views."""
         return torch.stack([self.criterion(view.logits, targets.labels) for view in outputs[1:]]).mean()
-
-
-class Agreement(Term):
-    """The first view is to say what the others say: KL(others || first), of probabilities under the class priors.
-
-    Only images whose other view is recognised count, and of which nothing is covered (MDCS, ICCV 2023, without its
-    experts). The others are taken as they are, or as the teacher sees them where there is one. The loss comes in over
-    the first ramp epochs.
-    """
-
-    epoch: Tensor
-    log_prior: Tensor
-
-    def __init__(self, class_counts: Tensor, *, ramp: int) -> None:
-        super().__init__()
-        self.register_buffer("log_prior", log_prior(class_counts, torch.float32))
-        # A tensor, so that a recorded step sees it move.
-        self.register_buffer("epoch", torch.zeros(()))
-        self.ramp = ramp
-
-    def start_epoch(self) -> None:
-        """Count the epoch."""
-        self.epoch += 1
-
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
-        """Return the mean over views and images, those that do not count being 0."""
-        first = (outputs[0].logits + self.log_prior).log_softmax(dim=1)
-        losses = []
-        others = [view.logits.detach() for view in outputs[1:]] if targets.taught is None else targets.taught
-        for logits in others:
-            said = (logits + self.log_prior).log_softmax(dim=1)
-            counts = (said.argmax(dim=1) == targets.labels) & (targets.share == 1)
-            divergence = kl_div(first, said, reduction="none", log_target=True).sum(dim=1)
-            losses.append((divergence * counts).mean())
-        return torch.stack(losses).mean() * (self.epoch / self.ramp).clamp_max(1)
 
 
 def shown_frequencies(class_counts: Tensor, paste: Paste) -> Tensor:
@@ -131,11 +120,21 @@ class ProCoPlus(ProCo):
     expert_taus: tuple[float, ...] = ()
     """Strengths of the logit adjustment of the network's experts, such as 0, 1 and 2 (BalPoE, CVPR 2023): their mean
     should be 1, that of what they say together. Without them, experts learn by their mean alone."""
+    expert_agreement: float = 0.0
+    """Weight of the divergence of each expert from all together, which then teach it."""
+    expert_temperature: float = 3.0
+    """What logits are divided by in that divergence."""
+    first_expert: bool = False
+    """Predict by the first expert alone, a network as large as one without experts (`proco.models.first_expert`); the
+    others have only helped to train it."""
     shown_prior: bool = True
     """Adjust the classifier's logits by how much it is shown of a class, pasted boxes too, instead of by the images of
     the class: boxes of rare classes make them less rare."""
     trust: float = 0.0
     """How far the share of a pasted class follows the class distributions instead of its area, from 0 to 1."""
+    plain_share: float = 0.0
+    """Share of the epochs, from the first, in which the classifier learns by plain cross-entropy, before its logits are
+    adjusted: features are then those of the images as they come."""
     others_weight: float = 0.0
     """Weight of the classifier's loss on the projector's views."""
     agreement: float = 0.0
@@ -158,15 +157,23 @@ class ProCoPlus(ProCo):
         super().__post_init__()
         if self.classifier_epochs:
             raise ConfigError("the method proco_plus is trained together; it has head_epochs, not classifier_epochs.")
-        for name in ("others_weight", "agreement", "closing_epochs", "closing_lr", "head_epochs", "head_lr"):
+        weights = ("others_weight", "agreement", "expert_agreement")
+        for name in (*weights, "closing_epochs", "closing_lr", "head_epochs", "head_lr"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"method.{name} must not be negative; got {getattr(self, name):g}.")
+        if self.expert_agreement and not self.expert_taus:
+            raise ConfigError("method.expert_agreement needs method.expert_taus: experts that learn on their own.")
+        if not self.expert_temperature > 0:
+            raise ConfigError(f"method.expert_temperature must be positive; got {self.expert_temperature:g}.")
+        if self.first_expert and not self.expert_taus:
+            raise ConfigError("method.first_expert needs method.expert_taus: an expert that learns on its own.")
         if self.teacher and not self.agreement:
             raise ConfigError("method.teacher has nothing to say without method.agreement.")
-        if not 0 <= self.trust <= 1 or self.ramp < 1:
-            raise ConfigError(
-                f"method.trust lies between 0 and 1 and method.ramp is at least 1; got {self.trust:g} and {self.ramp}."
-            )
+        for name in ("trust", "plain_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"method.{name} lies between 0 and 1; got {getattr(self, name):g}.")
+        if self.ramp < 1:
+            raise ConfigError(f"method.ramp is at least 1; got {self.ramp}.")
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the joint stage, and the closing and the head's where they have epochs."""
@@ -182,20 +189,24 @@ class ProCoPlus(ProCo):
         criterion = self.criterion(task)
         taus = self.expert_taus or (self.tau,)
 
-        def classification(frequencies: Tensor) -> WeightedTerm:
-            return WeightedTerm(
-                1.0, SharedClassification(frequencies, taus=taus, trust=self.trust, distributions=criterion)
+        def classification(frequencies: Tensor, plain_epochs: int = 0) -> WeightedTerm:
+            term = SharedClassification(
+                frequencies, taus=taus, trust=self.trust, distributions=criterion, plain_epochs=plain_epochs
             )
+            return WeightedTerm(1.0, term)
 
         shown = shown_frequencies(task.class_counts, self.paste) if self.shown_prior else task.class_counts
         terms = {
-            "logit_adjustment": classification(shown),
+            "logit_adjustment": classification(shown, round(self.plain_share * epochs)),
             self.branch: WeightedTerm(self.weight, BehindFirst(MeanOverViews(criterion))),
         }
         if self.others_weight:
             terms["others"] = WeightedTerm(self.others_weight, OtherViews(task.class_counts, tau=self.tau))
         if self.agreement:
             terms["agreement"] = WeightedTerm(self.agreement, Agreement(task.class_counts, ramp=self.ramp))
+        if self.expert_agreement:
+            together = ExpertAgreement(shown, taus=taus, temperature=self.expert_temperature)
+            terms["expert_agreement"] = WeightedTerm(self.expert_agreement, together)
         joint = Stage(
             epochs=epochs - late,
             views=self.views,
@@ -217,13 +228,19 @@ class ProCoPlus(ProCo):
             )
             stages.append(closing)
         if self.head_epochs:
-            plain = Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))
             head = Stage(
                 epochs=self.head_epochs,
                 views=self.views[:1],
-                terms={"logit_adjustment": WeightedTerm(1.0, plain)},
+                terms={"logit_adjustment": classification(task.class_counts)},
                 learning=("classifier",),
                 optim=OptimConfig(lr=self.head_lr, weight_decay=0.0, schedule="cosine", warmup=0.0),
             )
             stages.append(head)
         return tuple(stages)
+
+    def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
+        """Return the classifier's logits: of all experts together, or of the first."""
+        if not self.first_expert:
+            return outputs.logits
+        assert outputs.expert_logits is not None
+        return outputs.expert_logits[:, 0]

@@ -1,0 +1,71 @@
+"""Terms that let one part of what a network says follow another: views each other, experts all experts together."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import kl_div
+
+from proco.losses.class_counts import log_prior
+from proco.methods.method import Targets, Term
+from proco.models.network import Network, Outputs
+
+
+class Agreement(Term):
+    """The first view is to say what the others say: KL(others || first), of probabilities under the class priors.
+
+    Only images whose other view is recognised count, and of which nothing is covered (MDCS, ICCV 2023, without its
+    experts). The others are taken as they are, or as the teacher sees them where there is one. The loss comes in over
+    the first ramp epochs.
+    """
+
+    epoch: Tensor
+    log_prior: Tensor
+
+    def __init__(self, class_counts: Tensor, *, ramp: int) -> None:
+        super().__init__()
+        self.register_buffer("log_prior", log_prior(class_counts, torch.float32))
+        # A tensor, so that a recorded step sees it move.
+        self.register_buffer("epoch", torch.zeros(()))
+        self.ramp = ramp
+
+    def start_epoch(self) -> None:
+        """Count the epoch."""
+        self.epoch += 1
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+        """Return the mean over views and images, those that do not count being 0."""
+        first = (outputs[0].logits + self.log_prior).log_softmax(dim=1)
+        losses = []
+        others = [view.logits.detach() for view in outputs[1:]] if targets.taught is None else targets.taught
+        for logits in others:
+            said = (logits + self.log_prior).log_softmax(dim=1)
+            counts = (said.argmax(dim=1) == targets.labels) & (targets.share == 1)
+            divergence = kl_div(first, said, reduction="none", log_target=True).sum(dim=1)
+            losses.append((divergence * counts).mean())
+        return torch.stack(losses).mean() * (self.epoch / self.ramp).clamp_max(1)
+
+
+class ExpertAgreement(Term):
+    """Each expert is to say what all say together: T^2 KL(all || expert), of probabilities softened by T.
+
+    (ONE, NeurIPS 2018, with the mean for its gate.) Probabilities are those under the class priors: of expert e, with
+    strength taus[e] of the adjustment, by z_e + taus[e] log prior; of all together by the mean of these. Every view
+    counts, and what is pasted into the first changes nothing: all experts see the same image.
+    """
+
+    log_priors: Tensor
+
+    def __init__(self, class_counts: Tensor, *, taus: Sequence[float], temperature: float) -> None:
+        super().__init__()
+        strengths = torch.tensor(taus, device=class_counts.device)[:, None]
+        self.register_buffer("log_priors", strengths * log_prior(class_counts, torch.float32))
+        self.temperature = temperature
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+        """Return the mean over views, images and experts."""
+        logits = torch.stack([view.expert_logits for view in outputs if view.expert_logits is not None])
+        logits = (logits + self.log_priors) / self.temperature  # (V, N, E, K)
+        together = logits.detach().mean(dim=2, keepdim=True).log_softmax(dim=3)
+        divergence = kl_div(logits.log_softmax(dim=3), together, reduction="none", log_target=True).sum(dim=3)
+        return self.temperature**2 * divergence.mean()

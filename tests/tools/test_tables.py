@@ -6,7 +6,7 @@ import pytest
 from tests.tools.made_up import entry, recipe
 from tools.results.differences import difference_sentences, difference_table
 from tools.results.experiments import MAIN, METHODS, SHORT
-from tools.results.listings import choice_table, departure_list, run_table, time_table
+from tools.results.listings import departure_list, run_table, time_table
 from tools.results.runs import Runs
 from tools.results.tables import grid_table, group_table, loss_weight_table, probe_table
 
@@ -124,16 +124,3 @@ def test_runs_are_listed_with_what_differs() -> None:
     ]
     assert departure_list(runs).endswith("- a, seed 0, 1: method.weight=2.0")
     assert "Every run" in departure_list(Runs([entry("a")], {"a": recipe()}))
-
-
-def test_choices_are_grouped_by_recipe_and_settings() -> None:
-    entries = [
-        entry("a", 0, 40.0, split="val", weight=0.5),
-        entry("a", 1, 42.0, split="val", weight=0.5),
-        entry("a", 0, 30.0, split="val"),
-    ]
-    lines = choice_table(Runs(entries, {"a": recipe()})).splitlines()[2:]
-    assert [[cell.strip() for cell in line.strip("|").split("|")] for line in lines] == [
-        ["a", "method.weight=0.5", "val", "40.00 ± 1.41 (2)", "41.00 ± 1.41 (2)", "40.50 ± 1.41 (2)"],
-        ["a", "-", "val", "29.00 (1)", "30.00 (1)", "29.50 (1)"],
-    ]

@@ -1,11 +1,10 @@
-"""Run by run: time, figures, settings that differ, and the runs that settings were chosen by."""
+"""Run by run: time, figures, and settings that differ."""
 
 from collections.abc import Sequence
 from statistics import mean
 
 from tools.results.cells import number, table
 from tools.results.runs import Entry, Runs
-from tools.results.spread import Spread
 from tools.results.tables import GROUPS
 
 
@@ -74,28 +73,3 @@ def departure_list(runs: Runs) -> str:
     if not lines:
         return "Every run has the settings that its recipe has now."
     return "\n".join(["Runs with other settings than their recipe has now:", "", *lines])
-
-
-def choice_table(runs: Runs) -> str:
-    """Return the runs that were made to choose settings: what differs from the recipe, and the validation figures."""
-    labelled = [((entry["recipe"], ", ".join(runs.departures(entry))), entry) for entry in runs.choosing]
-    rows = []
-    for label in dict.fromkeys(label for label, _ in labelled):
-        entries = [entry for other, entry in labelled if other == label]
-        last = [next(value for value in reversed(entry["curve"]["top1"]) if value is not None) for entry in entries]
-        rows.append(
-            {
-                "recipe": label[0],
-                "settings": label[1] or "-",
-                "split": ", ".join(sorted({entry["curve"]["split"] for entry in entries})),
-                "balanced": str(Spread.of(balanced)) if (balanced := _balanced(entries)) else "-",
-                "last epoch": str(Spread.of(last)),
-                "last 20": str(Spread.of([entry["mean_last_20"] for entry in entries])),
-            }
-        )
-    return table(rows)
-
-
-def _balanced(entries: Sequence[Entry]) -> list[float]:
-    """Return the mean accuracy of the classes, by which is chosen where a validation split has them unevenly."""
-    return [entry["balanced_accuracy"] for entry in entries if entry["split"] != "test"]

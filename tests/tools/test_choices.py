@@ -1,0 +1,37 @@
+"""The table of runs that settings are chosen by."""
+
+from tests.tools.made_up import entry, recipe
+from tools.results.choices import choice_table
+from tools.results.runs import Runs
+
+
+def cells(runs: Runs) -> list[list[str]]:
+    lines = choice_table(runs).splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_base_comes_first_and_the_others_by_what_they_gain() -> None:
+    tops = {"a/worse": [40.0], "a/base": [41.0, 43.0, 45.0], "a/better": [42.5, 45.5]}
+    entries = [entry(name, seed, top1, split="val") for name, row in tops.items() for seed, top1 in enumerate(row)]
+    recipes = {name: recipe() | {"about": f"{name[2:].title()}."} for name in tops}
+    assert cells(Runs(entries, recipes)) == [
+        ["a/base", "Base.", "42.00 ± 2.00 (3)", "-", "53.00", "43.00", "-"],
+        ["a/better", "Better.", "43.00 ± 2.12 (2)", "+2.00 (2)", "54.00", "44.00", "-"],
+        ["a/worse", "Worse.", "39.00 (1)", "-1.00 (1)", "50.00", "40.00", "-"],
+    ]
+
+
+def test_changed_settings_make_a_row_of_their_own() -> None:
+    entries = [
+        entry("a", 0, 40.0, split="val", weight=0.5),
+        entry("a", 1, 42.0, split="val", weight=0.5),
+        entry("a", 0, 30.0, split="val"),
+    ]
+    assert cells(Runs(entries, {"a": recipe() | {"about": "It."}})) == [
+        ["a", "It. With method.weight=0.5.", "40.00 ± 1.41 (2)", "-", "51.00", "41.00", "-"],
+        ["a", "It.", "29.00 (1)", "-", "40.00", "30.00", "-"],
+    ]
+
+
+def test_without_runs_it_says_so() -> None:
+    assert choice_table(Runs([entry("a")], {})) == "No run yet."

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from proco.errors import ConfigError
 from proco.optim import SGD, OptimConfig
 
 
@@ -48,6 +49,25 @@ def test_parameters_move_as_with_torch(config: OptimConfig) -> None:
     assert torch.equal(ours[2], torch.ones(2))
     own.zero_grad()
     assert all(parameter.grad is None for parameter in ours)
+
+
+def test_uphill_is_a_step_of_that_length_and_back() -> None:
+    torch.manual_seed(0)
+    parameters = [nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(5)), nn.Parameter(torch.randn(2))]
+    own = SGD(parameters, OptimConfig(sharpness=0.3))
+    before = [parameter.detach().clone() for parameter in parameters]
+    parameters[0].grad, parameters[1].grad = torch.randn(3, 4), torch.randn(5)
+    gradient = torch.cat([parameters[0].grad.flatten(), parameters[1].grad])
+    with own.uphill():
+        moved = torch.cat([(now - old).flatten() for now, old in zip(parameters, before, strict=True)])
+        torch.testing.assert_close(moved, torch.cat([0.3 * gradient / gradient.norm(), torch.zeros(2)]))
+    assert all(torch.equal(now, old) for now, old in zip(parameters, before, strict=True))
+
+
+@pytest.mark.parametrize("wrong", [{"lr": -1.0}, {"weight_decay": -1.0}, {"sharpness": -0.1}, {"momentum": 1.0}])
+def test_wrong_numbers_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        OptimConfig(**wrong)
 
 
 def test_momenta_are_its_state() -> None:

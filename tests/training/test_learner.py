@@ -127,11 +127,58 @@ def test_teacher_is_the_average_and_looks_at_the_other_views(tiny_dataset: Datas
         torch.testing.assert_close(taught, average.network(view).logits)
 
 
-def run_steps(dataset: Dataset, device: torch.device, **how: bool) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+def test_sharpness_is_looked_for_uphill_and_leaves_no_trace(tiny_dataset: Dataset) -> None:
+    """The step written out: gradient, rho along it, gradient there, update from where it began."""
+    network = make_network().double()
+    learner = Learner(network, make_stage(tiny_dataset), None).double().train()
+    twin = copy.deepcopy(learner)
+    config = OptimConfig(lr=0.1, sharpness=0.05)
+    batch = next(batches(tiny_dataset, torch.device("cpu")))
+    values = Step(learner, SGD(learner.parameters(), config), None)(batch)
+
+    parameters = list(twin.parameters())
+    total, expected = twin(batch.views, batch.targets)
+    torch.testing.assert_close(values, expected)
+    trace = {name: buffer.clone() for name, buffer in twin.named_buffers()}
+    gradients = torch.autograd.grad(total, parameters)
+    length = sum(gradient.square().sum() for gradient in gradients).sqrt()
+    before = [parameter.detach().clone() for parameter in parameters]
+    with torch.no_grad():
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter += 0.05 * gradient / length
+    twin.terms.eval()
+    total, _ = twin(batch.views, batch.targets)
+    there = torch.autograd.grad(total, parameters)
+    assert any(not torch.allclose(here, new) for here, new in zip(gradients, there, strict=True))
+    for ours, old, gradient in zip(learner.parameters(), before, there, strict=True):
+        torch.testing.assert_close(ours, old - 0.1 * (gradient + 2e-4 * old))
+    for name, buffer in learner.named_buffers():
+        if not name.endswith("num_batches_tracked"):
+            torch.testing.assert_close(buffer, trace[name], msg=name)
+    assert all(part.training for part in learner.modules())
+
+
+def test_norms_apart_pass_the_first_view_by_itself(tiny_dataset: Dataset) -> None:
+    learner = Learner(make_network(), make_stage(tiny_dataset, norms_apart=True), None).train()
+    alone, together = copy.deepcopy(learner.network), copy.deepcopy(learner.network)
+    batch = next(batches(tiny_dataset, torch.device("cpu")))
+    first, others = alone(batch.views[0]), together(batch.views[1:].flatten(0, 1)).split(2)
+    seen = [term(([first, *others]), batch.targets, alone) for term in copy.deepcopy(learner.terms)]
+    _, values = learner(batch.views, batch.targets)
+    torch.testing.assert_close(values[:-1], torch.stack(seen).detach())
+    for name, buffer in alone.backbone.named_buffers():
+        if not name.endswith("num_batches_tracked"):
+            torch.testing.assert_close(learner.network.backbone.get_buffer(name), buffer, msg=name)
+
+
+def run_steps(
+    dataset: Dataset, device: torch.device, sharpness: float = 0.0, **how: bool
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     network = make_network().to(device).double()  # so that what differs is a mistake, not rounding grown large
     learner = Learner(network, make_stage(dataset), None).to(device).double().train()
     average = MovingAverage(network, 0.9)
-    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), average, **how)
+    optim = OptimConfig(lr=0.1, sharpness=sharpness)
+    step = Step(learner, SGD(learner.parameters(), optim), average, **how)
     values = torch.stack([step(batch).clone() for batch in batches(dataset, device)])
     return values.cpu(), {name: value.cpu() for name, value in (learner.state_dict() | average.state_dict()).items()}
 
@@ -144,6 +191,17 @@ def test_step_is_recorded_while_the_next_block_is_made(tiny_dataset: Dataset, mo
     plain_values, _ = run_steps(tiny_dataset, device)
     values, _ = run_steps(tiny_dataset, device, graph=True)
     torch.testing.assert_close(values, plain_values, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")
+def test_sharpness_is_recorded(tiny_dataset: Dataset) -> None:
+    device = torch.device("cuda")
+    plain_values, plain_state = run_steps(tiny_dataset, device, sharpness=0.05)
+    values, state = run_steps(tiny_dataset, device, sharpness=0.05, graph=True)
+    torch.testing.assert_close(values, plain_values, rtol=1e-6, atol=1e-6)
+    for name, value in state.items():
+        if not name.endswith("num_batches_tracked"):
+            torch.testing.assert_close(value, plain_state[name], rtol=1e-6, atol=1e-6, msg=name)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")

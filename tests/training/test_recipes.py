@@ -77,7 +77,8 @@ def test_recipe_takes_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     )
     trainer = Trainer(small, generated(config.data.source.registry.name_of(type(config.data.source))))
     stage = trainer.stages[0]
-    learner = Learner(trainer.network, stage, None).train()
+    teacher = None if trainer.average is None else trainer.average.network
+    learner = Learner(trainer.network, stage, None, teacher).train()
     step = Step(learner, SGD(learner.parameters(), stage.optim or config.optim), None)
     parts = [part for name in stage.learning if (part := getattr(trainer.network, name)) is not None]
     learning = [weight for part in parts for weight in part.parameters()]

@@ -77,6 +77,8 @@ class Stage:
     """Optimiser and schedule of its own, where it has one."""
     paste: Paste | None = None
     """What is pasted into the first view, whose terms then look at targets.pasted and targets.share."""
+    norms_apart: bool = False
+    """Let the first view pass the batch norms on its own, and the others leave their running statistics as they are."""
     has_teacher: bool = False
     """Let the average of the weights, which the run must keep (`ema`), look at the views behind the first: what it says
     is targets.taught."""

@@ -148,6 +148,9 @@ class ProCoPlus(ProCo):
     will be shown to it."""
     closing_lr: float = 0.003
     """Learning rate of those epochs; the default is where the step schedule of the long-tailed recipes ends."""
+    norms_apart: bool = False
+    """Normalise the classifier's view by itself: features it is recognised by are then not scaled by how the
+    projector's views are distorted."""
     head_epochs: int = 0
     """Epochs after those, out of the run's, in which the classifier alone learns, without pasted boxes."""
     head_lr: float = 0.1
@@ -213,6 +216,7 @@ class ProCoPlus(ProCo):
             sampler=self.sampler,
             terms=terms,
             paste=self.paste,
+            norms_apart=self.norms_apart,
             has_teacher=self.teacher,
         )
         stages = [joint]

@@ -10,7 +10,8 @@ from torch.nn.parallel import DistributedDataParallel
 from proco.distributed import world_size
 from proco.kernels.launch import rehearsal
 from proco.methods.method import PARTS, Stage, Targets, Term, WeightedTerm
-from proco.models.network import Network
+from proco.models.network import Network, Outputs
+from proco.models.running_statistics import evaluated, keep_running_statistics
 from proco.optim import SGD
 from proco.training.ema import MovingAverage
 from proco.training.lanes import recording_stream
@@ -28,8 +29,9 @@ _SYNC_BUFFERS = next(
 class Learner(nn.Module):
     """Views and targets in, losses out: what gradients flow through, DDP wraps and the compiler sees.
 
-    All views go through the network together. autocast: the type of the network's products, or None for float32; terms
-    always see float32. teacher: the average of the weights, for stages that ask it.
+    All views go through the network together, but for stages with norms_apart. autocast: the type of the network's
+    products, or None for float32; terms always see float32. teacher: the average of the weights, for stages that ask
+    it.
     """
 
     weights: Tensor
@@ -40,6 +42,7 @@ class Learner(nn.Module):
         super().__init__()
         self.network, self.autocast = network, autocast
         self.teacher = (teacher,) if stage.has_teacher else ()  # in a tuple: it is no part of what learns
+        self.norms_apart = stage.norms_apart
         self.names = tuple(stage.terms)
         self.terms = nn.ModuleList(weighted.term for weighted in stage.terms.values())
         self.register_buffer("weights", term_weights(stage.terms), persistent=False)
@@ -53,12 +56,20 @@ class Learner(nn.Module):
         views: (V, B, C, H, W) uint8.
         """
         with torch.autocast(views.device.type, self.autocast, enabled=self.autocast is not None):
-            outputs = self.network(views.flatten(0, 1))
+            by_view = self._through_network(views)
             targets = self._taught(views[1:], targets)
-        by_view = outputs.split(len(views))
         values = torch.stack([term(by_view, targets, self.network) for term in self.terms])
         accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
         return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
+
+    def _through_network(self, views: Tensor) -> list[Outputs]:
+        if not self.norms_apart or len(views) == 1:
+            outputs: Outputs = self.network(views.flatten(0, 1))
+            return outputs.split(len(views))
+        first: Outputs = self.network(views[0])
+        with keep_running_statistics(self.network):
+            others: Outputs = self.network(views[1:].flatten(0, 1))
+        return [first, *others.split(len(views) - 1)]
 
     @torch.no_grad()
     def _taught(self, views: Tensor, targets: Targets) -> Targets:
@@ -130,14 +141,23 @@ class Step:
         return self.values
 
     def _run(self, batch: Batch) -> Tensor:
+        values = self._backward(batch)
+        if self.optimizer.config.sharpness:
+            # The second look changes no statistics: those of the first are of the weights as they are.
+            with self.optimizer.uphill(), keep_running_statistics(self.learner), evaluated(self.learner.terms):
+                self._backward(batch)
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update(self.learner.network)
+        return values
+
+    def _backward(self, batch: Batch) -> Tensor:
+        """Put the gradients into the parameters; return the values of the terms and the accuracy."""
         self.optimizer.zero_grad()
         total: Tensor
         values: Tensor
         total, values = self.forward(batch.views, batch.targets)
         total.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
-        if self.average is not None:
-            self.average.update(self.learner.network)
         return values
 
     def _record(self, batch: Batch) -> None:

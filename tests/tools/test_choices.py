@@ -33,5 +33,15 @@ def test_changed_settings_make_a_row_of_their_own() -> None:
     ]
 
 
+def test_recipes_that_wait_for_a_run_come_last() -> None:
+    recipes = {"a/waiting": recipe() | {"about": "Later."}, "a/base": recipe() | {"about": "Base."}, "tested": recipe()}
+    for name in ("a/waiting", "a/base"):
+        recipes[name]["data"]["left_out"] = 200
+    assert cells(Runs([entry("a/base", split="val")], recipes)) == [
+        ["a/base", "Base.", "49.00 (1)", "-", "60.00", "50.00", "-"],
+        ["a/waiting", "Later.", "no run yet", "-", "-", "-", "-"],
+    ]
+
+
 def test_without_runs_it_says_so() -> None:
     assert choice_table(Runs([entry("a")], {})) == "No run yet."

@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from statistics import mean
 
-from tools.results.cells import number, table
+from tools.results.cells import NO_RUN, number, table
 from tools.results.runs import Entry, Runs
 from tools.results.spread import Difference, Spread
 from tools.results.tables import GROUPS
+
+_GROUPS = {figure: name for figure, name in GROUPS.items() if figure != "top1"}
 
 
 def choice_table(runs: Runs) -> str:
     """Return a row for each recipe and set of changes to it: its accuracy, and by how much it is above its base.
 
     The base of a/b/c is a/b/base, compared with over the seeds that both have. The base comes first, then the others by
-    what they gain.
+    what they gain, then the recipes that wait for a run.
     """
     grouped: dict[tuple[str, str], list[Entry]] = {}
     for entry in runs.choosing:
@@ -22,25 +24,32 @@ def choice_table(runs: Runs) -> str:
     for (recipe, changes), entries in grouped.items():
         base = grouped.get((f"{recipe.rpartition('/')[0]}/base", ""), [])
         gain = None if base is entries else Difference.paired(_by_seed(entries), _by_seed(base))
+        about = runs.recipes.get(recipe, entries[0]["config"]).get("about", "")
         row = {
             "recipe": recipe,
-            "what it is": _about(runs, entries[0]) + (f" With {changes}." if changes else ""),
+            "what it is": about + (f" With {changes}." if changes else ""),
             "accuracy": str(Spread.of(list(_by_seed(entries).values()))),
             "over base": "-" if gain is None else f"{number(gain.mean, signed=True)} ({gain.n})",
-            **{name: _mean(entries, figure) for figure, name in GROUPS.items() if figure != "top1"},
+            **{name: _mean(entries, figure) for figure, name in _GROUPS.items()},
         }
         rows.append((base is not entries, 0.0 if gain is None else -gain.mean, row))
-    return table([row for *_, row in sorted(rows, key=lambda found: found[:2])])
+    done = [row for *_, row in sorted(rows, key=lambda found: found[:2])]
+    return table([*done, *_waiting(runs, {recipe for recipe, _ in grouped})])
+
+
+def _waiting(runs: Runs, run: set[str]) -> list[dict[str, str]]:
+    """Return a row for each recipe that validates on left-out images and has no run."""
+    return [
+        {"recipe": name, "what it is": settings["about"], "accuracy": NO_RUN, "over base": "-"}
+        | dict.fromkeys(_GROUPS.values(), "-")
+        for name, settings in runs.recipes.items()
+        if settings["data"].get("left_out") and name not in run
+    ]
 
 
 def _by_seed(entries: Sequence[Entry]) -> dict[int, float]:
     """Return the mean accuracy of the classes: a split made of what is left over has them unevenly."""
     return {entry["seed"]: entry["balanced_accuracy"] for entry in entries}
-
-
-def _about(runs: Runs, entry: Entry) -> str:
-    about: str = runs.recipes.get(entry["recipe"], entry["config"]).get("about", "")
-    return about
 
 
 def _mean(entries: Sequence[Entry], figure: str) -> str:

@@ -47,7 +47,7 @@ def test_parameters_move_as_with_torch(config: OptimConfig) -> None:
         for mine, other in zip(ours, theirs, strict=False):
             assert torch.equal(mine, other)
     assert torch.equal(ours[2], torch.ones(2))
-    own.zero_grad()
+    own.forget_gradients()
     assert all(parameter.grad is None for parameter in ours)
 
 

@@ -82,10 +82,10 @@ class SGD(nn.Module):
         for number, parameter in enumerate(self.learning if config.momentum else ()):
             self.register_buffer(f"momentum_{number}", torch.zeros_like(parameter))
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters."""
+    def forget_gradients(self) -> None:
+        """Take the gradients off all parameters."""
         for parameter in self.learning:
-            parameter.grad = None if set_to_none else torch.zeros_like(parameter)
+            parameter.grad = None
 
     @contextmanager
     def uphill(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from proco.augment import Sim, Weak
 from proco.methods.bcl import Bcl
 from proco.methods.method import Method
 from proco.methods.proco import ProCo
+from proco.methods.proco_plus import ProCoPlus
 from proco.methods.supcon import SupCon
 from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
@@ -21,7 +22,12 @@ from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 VIEWS = (Weak(padding=1), Sim(scale=(0.5, 1.0)), Sim(scale=(0.5, 1.0)))
-METHODS: dict[str, Method] = {"proco": ProCo(views=VIEWS), "bcl": Bcl(views=VIEWS), "supcon": SupCon(views=VIEWS)}
+METHODS: dict[str, Method] = {
+    "proco": ProCo(views=VIEWS),
+    "bcl": Bcl(views=VIEWS),
+    "supcon": SupCon(views=VIEWS),
+    "proco_plus": ProCoPlus(views=VIEWS, agreement=0.5, norms_apart=True, closing_epochs=1),
+}
 
 
 def train(name: str) -> dict[str, Any]:
@@ -29,7 +35,7 @@ def train(name: str) -> dict[str, Any]:
     config = TrainConfig(
         method=METHODS[name],
         network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
-        optim=OptimConfig(lr=0.1, warmup=0.0, milestones=()),
+        optim=OptimConfig(lr=0.1, warmup=0.0, milestones=(), sharpness=0.05 if name == "proco_plus" else 0.0),
         engine=EngineConfig(device="cpu", precision="float64"),
         batch_size=16,
         epochs=2,

@@ -1,16 +1,18 @@
 """The parts of ProCo plus against their definitions."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn.functional import normalize
 
-from proco.augment import Paste, Weak
+from proco.augment import Paste, Plain, Weak
 from proco.errors import ConfigError
 from proco.losses import LogitAdjustedLoss, ProCoLoss
 from proco.methods.method import Targets, Task
 from proco.methods.proco_plus import OtherViews, ProCoPlus, SharedClassification, shown_frequencies
 from proco.models.network import Outputs
-from proco.optim import learning_rate
+from proco.optim import OptimConfig, learning_rate
 
 COUNTS = torch.tensor([40, 10, 3])
 TASK = Task(COUNTS, num_features=8, hidden=8, dim=6)
@@ -137,8 +139,9 @@ def test_closing_shows_images_as_they_are_and_goes_on_with_the_distributions() -
     assert closing.views == (Weak(), *joint.views[1:])
     assert closing.paste is None
     assert closing.learning == joint.learning
-    assert closing.optim is not None
-    assert [learning_rate(closing.optim, epoch, 4) for epoch in range(4)] == [0.003] * 4
+    optim = replace(OptimConfig(sharpness=0.1), **closing.optim)
+    assert [learning_rate(optim, epoch, 4) for epoch in range(4)] == [0.003] * 4
+    assert optim.sharpness == 0.1  # the run's
     assert closing.terms["proco"] is joint.terms["proco"]
     assert closing.terms["others"] is joint.terms["others"]
     # Nothing is pasted any more, so that the prior is that of the images.
@@ -146,6 +149,21 @@ def test_closing_shows_images_as_they_are_and_goes_on_with_the_distributions() -
     value = closing.terms["logit_adjustment"].term([view(0)], Targets.of(LABELS), NETWORK)
     torch.testing.assert_close(value, plain)
     assert not torch.isclose(joint.terms["logit_adjustment"].term([view(0)], Targets.of(LABELS), NETWORK), plain)
+
+
+def test_in_closing_experts_agree_under_the_prior_of_the_images() -> None:
+    method = ProCoPlus(expert_taus=(0.0, 2.0), expert_agreement=0.5, closing_epochs=1, closing_view=Plain())
+    joint, closing = method.stages(TASK._replace(num_experts=2), 3)
+    log_prior = (COUNTS / COUNTS.sum()).log()
+    expected = torch.stack([-log_prior, log_prior])
+    torch.testing.assert_close(closing.terms["expert_agreement"].term.corrections, expected)
+    assert not torch.allclose(joint.terms["expert_agreement"].term.corrections, expected)
+    assert closing.views[0] == Plain()
+
+
+def test_plain_epochs_must_fit_before_the_closing() -> None:
+    with pytest.raises(ConfigError, match="makes 8 epochs, but 7 come before closing and head"):
+        ProCoPlus(plain_share=0.8, closing_epochs=3).stages(TASK, 10)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +177,12 @@ def test_closing_shows_images_as_they_are_and_goes_on_with_the_distributions() -
         {"plain_share": 1.5},
         {"expert_agreement": 1.0},
         {"first_expert": True},
+        {"first_expert": True, "expert_taus": (0.0, 2.0)},
+        {"expert_taus": (1.0,)},
+        {"expert_taus": (1.0, 1.0), "tau": 2.0},
+        {"plain_share": 0.5, "others_weight": 1.0},
+        {"plain_share": 0.5, "expert_agreement": 1.0, "expert_taus": (0.0, 2.0)},
+        {"teacher": True, "agreement": 1.0, "norms_apart": True},
         {"expert_temperature": 0.0},
     ],
 )

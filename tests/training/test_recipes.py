@@ -79,7 +79,7 @@ def test_recipe_takes_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     stage = trainer.stages[0]
     teacher = None if trainer.average is None else trainer.average.network
     learner = Learner(trainer.network, stage, None, teacher).train()
-    step = Step(learner, SGD(learner.parameters(), stage.optim or config.optim), None)
+    step = Step(learner, SGD(learner.parameters(), replace(config.optim, **stage.optim)), None)
     parts = [part for name in stage.learning if (part := getattr(trainer.network, name)) is not None]
     learning = [weight for part in parts for weight in part.parameters()]
     before = [weight.detach().clone() for weight in learning]

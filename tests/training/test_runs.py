@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.training.test_trainer import small_config
+from tests.training.test_trainer import PROCO, small_config
 
 from proco.data.arrays import Arrays
 from proco.data.dataset import Dataset
 from proco.data.prepare import DataConfig
+from proco.methods.logit_adjustment import LogitAdjustment
+from proco.methods.proco_plus import ProCoPlus
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.runs import fit_or_reuse, load_run
 from proco.training.settings import TrainConfig
+from proco.training.trainer import Trainer
 
 
 def npz_config(path: Path, dataset: Dataset, **changes: Any) -> TrainConfig:
@@ -38,6 +41,19 @@ def test_finished_run_is_evaluated_and_reused(tiny_dataset: Dataset, tmp_path: P
     assert load_run(folder).evaluate("test").top1 == summary["top1"]
     with pytest.raises(RunError, match="holds a run with other settings"):
         fit_or_reuse(replace(config, seed=5), folder, Silent())
+
+
+def test_of_experts_the_first_is_kept(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    method = ProCoPlus(views=PROCO.views, expert_taus=(1.0, 1.0), first_expert=True)
+    config = npz_config(tmp_path / "data.npz", tiny_dataset, method=method, epochs=2)
+    experts = replace(config.network, options={"experts": 2})
+    folder = RunFolder(tmp_path / "run")
+    summary = fit_or_reuse(replace(config, network=experts), folder, Silent())
+    plain = Trainer(replace(config, method=LogitAdjustment()))  # a network without experts, and without a projector
+    plain.network.load_state_dict(folder.load_weights())
+    trainer = load_run(folder)
+    assert trainer.network.backbone.num_experts == 1
+    assert trainer.evaluate("test").top1 == summary["top1"]
 
 
 def test_evaluation_on_other_data_keeps_the_groups_of_training(tiny_dataset: Dataset, tmp_path: Path) -> None:

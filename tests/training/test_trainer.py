@@ -186,6 +186,29 @@ def test_run_of_two_stages_resumes_in_either_and_between_them(
     assert whole.records()[3]["lr"] != whole.records()[0]["lr"]
 
 
+@pytest.mark.parametrize("point", [(1, None), (2, 2), (3, None), (4, 1)])
+def test_run_whose_stages_share_terms_resumes_in_each(
+    tiny_dataset: Dataset, tmp_path: Path, point: tuple[int, int | None]
+) -> None:
+    method = ProCoPlus(
+        views=PROCO.views, expert_taus=(1.0, 1.0), expert_agreement=0.5, agreement=0.5, ramp=3, norms_apart=True,
+        plain_share=0.2, closing_epochs=2, head_epochs=1,
+    )  # fmt: skip
+    config = small_config(method, epochs=5)
+    config = replace(
+        config,
+        network=replace(config.network, options={"experts": 2}),
+        optim=replace(config.optim, sharpness=0.05, nesterov=True),
+    )
+    fit(config, tiny_dataset, tmp_path / "whole")
+    whole, killed = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "killed")
+    with pytest.raises(_PowerCutError):
+        Trainer(config, tiny_dataset).fit(killed, _Killer(*point))
+    Trainer(config, tiny_dataset).fit(killed, resume=True)
+    assert killed.weights_file.read_bytes() == whole.weights_file.read_bytes()
+    assert [record["stage"] for record in killed.records()] == [0, 0, 1, 1, 2]
+
+
 def test_deterministic_mode_and_nothing_to_evaluate_on(tiny_dataset: Dataset, tmp_path: Path) -> None:
     config = small_config(epochs=1)
     fit(replace(config, engine=replace(config.engine, deterministic=True)), tiny_dataset, tmp_path / "run")

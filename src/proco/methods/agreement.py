@@ -7,11 +7,11 @@ from torch import Tensor
 from torch.nn.functional import kl_div
 
 from proco.losses.class_counts import log_prior
-from proco.methods.method import Targets, Term
+from proco.methods.method import EpochTerm, Targets, Term
 from proco.models.network import Network, Outputs
 
 
-class Agreement(Term):
+class Agreement(EpochTerm):
     """The first view is to say what the others say: KL(others || first), of probabilities under the class priors.
 
     Only images whose other view is recognised count, and of which nothing is covered (MDCS, ICCV 2023, without its
@@ -19,19 +19,12 @@ class Agreement(Term):
     the first ramp epochs.
     """
 
-    epoch: Tensor
     log_prior: Tensor
 
     def __init__(self, class_counts: Tensor, *, ramp: int) -> None:
         super().__init__()
         self.register_buffer("log_prior", log_prior(class_counts, torch.float32))
-        # A tensor, so that a recorded step sees it move.
-        self.register_buffer("epoch", torch.zeros(()))
         self.ramp = ramp
-
-    def start_epoch(self) -> None:
-        """Count the epoch."""
-        self.epoch += 1
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
         """Return the mean over views and images, those that do not count being 0."""

@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,6 @@ from proco.config import Choice
 from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
 from proco.models.network import Network, Outputs
-from proco.optim import OptimConfig
 from proco.registry import Registry
 
 
@@ -41,6 +40,20 @@ class Term(nn.Module, ABC):
 
     def start_epoch(self) -> None:
         """Do what is due before the first batch of an epoch; by default nothing."""
+
+
+class EpochTerm(Term):
+    """A term that knows which epoch it is: 1 in the first, and on through stages that share it."""
+
+    epoch: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("epoch", torch.zeros(()))  # a tensor, so that a recorded step sees it move
+
+    def start_epoch(self) -> None:
+        """Count the epoch."""
+        self.epoch += 1
 
 
 class WeightedTerm(NamedTuple):
@@ -73,8 +86,8 @@ class Stage:
     sampler: str = "instance"
     learning: tuple[str, ...] = PARTS
     """Parts of the network that learn; the others are frozen, their batch norms in evaluation mode."""
-    optim: OptimConfig | None = None
-    """Optimiser and schedule of its own, where it has one."""
+    optim: Mapping[str, Any] = field(default_factory=dict)
+    """What is other than in the run's settings of optimiser and schedule (`OptimConfig`), by name."""
     paste: Paste | None = None
     """What is pasted into the first view, whose terms then look at targets.pasted and targets.share."""
     norms_apart: bool = False
@@ -109,6 +122,10 @@ class Method(Choice, ABC):
     @abstractmethod
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the stages of a run of the given length, their terms built for the task."""
+
+    def kept(self, network: Network) -> Network:
+        """Return what of a trained network is kept, saved and evaluated later; by default all of it."""
+        return network
 
     def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
         """Return the scores (N, K) whose largest is the prediction; by default the classifier's logits."""

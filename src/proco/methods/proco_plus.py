@@ -6,23 +6,23 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from proco.augment import Paste, Weak
+from proco.augment import Paste, View, Weak
 from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
 from proco.losses.class_counts import log_prior
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.losses.proco import ProCoLoss
 from proco.methods.agreement import Agreement, ExpertAgreement
-from proco.methods.method import Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
+from proco.methods.method import EpochTerm, Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
 from proco.methods.proco import ProCo
 from proco.methods.two_branch import BehindFirst, MeanOverViews
+from proco.models.experts import first_expert
 from proco.models.network import Network, Outputs
-from proco.optim import OptimConfig
 
 _DRAWS = 20  # epochs of a sampler by which its frequencies are known to a few percent
 
 
-class SharedClassification(Term):
+class SharedClassification(EpochTerm):
     """Logit adjustment on the first view, in which something may be pasted: share l(y) + (1 - share) l(pasted).
 
     share is that of the area, moved by `trust` towards what the class distributions see in the embedding: the
@@ -33,7 +33,6 @@ class SharedClassification(Term):
     first plain_epochs it is 0, plain cross-entropy.
     """
 
-    epoch: Tensor
     log_prior: Tensor
 
     def __init__(
@@ -49,12 +48,7 @@ class SharedClassification(Term):
         self.criteria = nn.ModuleList(LogitAdjustedLoss(class_counts, tau=tau, reduction="none") for tau in taus)
         self.taus, self.trust, self.plain_epochs = tuple(taus), trust, plain_epochs
         self.register_buffer("log_prior", log_prior(class_counts, torch.float32))
-        self.register_buffer("epoch", torch.zeros(()))  # a tensor, so that a recorded step sees it move
         self.distributions = (distributions,)  # in a tuple: another term's module, which saves and moves it
-
-    def start_epoch(self) -> None:
-        """Count the epoch."""
-        self.epoch += 1
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
         """Return the mean loss."""
@@ -125,8 +119,7 @@ class ProCoPlus(ProCo):
     expert_temperature: float = 3.0
     """What logits are divided by in that divergence."""
     first_expert: bool = False
-    """Predict by the first expert alone, a network as large as one without experts (`proco.models.first_expert`); the
-    others have only helped to train it."""
+    """Keep the first expert alone, a network like one without experts: the others have only helped to train it."""
     shown_prior: bool = True
     """Adjust the classifier's logits by how much it is shown of a class, pasted boxes too, instead of by the images of
     the class: boxes of rare classes make them less rare."""
@@ -143,20 +136,22 @@ class ProCoPlus(ProCo):
     """Let the average of the weights (`ema`) say what the projector's views show, in place of the network itself."""
     ramp: int = 20
     """Epochs over which the agreement comes in."""
-    closing_epochs: int = 0
-    """Epochs at the end, out of the run's, in which the classifier sees weak views without pasted boxes: images as they
-    will be shown to it."""
-    closing_lr: float = 0.003
-    """Learning rate of those epochs; the default is where the step schedule of the long-tailed recipes ends."""
     norms_apart: bool = False
     """Normalise the classifier's view by itself: features it is recognised by are then not scaled by how the
     projector's views are distorted."""
+    closing_epochs: int = 0
+    """Epochs at the end, out of the run's, in which the classifier sees images nearly as they will be shown to it, and
+    nothing is pasted."""
+    closing_view: View = field(default_factory=Weak)
+    """What it sees in those epochs."""
+    closing_lr: float = 0.003
+    """Learning rate of those epochs; the default is where the step schedule of the long-tailed recipes ends."""
     head_epochs: int = 0
     """Epochs after those, out of the run's, in which the classifier alone learns, without pasted boxes."""
     head_lr: float = 0.1
 
     def __post_init__(self) -> None:
-        """Refuse weights below 0."""
+        """Refuse numbers out of range, and settings that leave each other without meaning."""
         super().__post_init__()
         if self.classifier_epochs:
             raise ConfigError("the method proco_plus is trained together; it has head_epochs, not classifier_epochs.")
@@ -164,19 +159,40 @@ class ProCoPlus(ProCo):
         for name in (*weights, "closing_epochs", "closing_lr", "head_epochs", "head_lr"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"method.{name} must not be negative; got {getattr(self, name):g}.")
-        if self.expert_agreement and not self.expert_taus:
-            raise ConfigError("method.expert_agreement needs method.expert_taus: experts that learn on their own.")
-        if not self.expert_temperature > 0:
-            raise ConfigError(f"method.expert_temperature must be positive; got {self.expert_temperature:g}.")
-        if self.first_expert and not self.expert_taus:
-            raise ConfigError("method.first_expert needs method.expert_taus: an expert that learns on its own.")
-        if self.teacher and not self.agreement:
-            raise ConfigError("method.teacher has nothing to say without method.agreement.")
         for name in ("trust", "plain_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"method.{name} lies between 0 and 1; got {getattr(self, name):g}.")
         if self.ramp < 1:
             raise ConfigError(f"method.ramp is at least 1; got {self.ramp}.")
+        if not self.expert_temperature > 0:
+            raise ConfigError(f"method.expert_temperature must be positive; got {self.expert_temperature:g}.")
+        self._refuse_contradictions()
+
+    def _refuse_contradictions(self) -> None:
+        taus = self.expert_taus
+        contradictions = {
+            "method.teacher has nothing to say without method.agreement.": self.teacher and not self.agreement,
+            "method.teacher looks at views whose statistics method.norms_apart does not keep.": (
+                self.teacher and self.norms_apart
+            ),
+            "method.expert_taus is for two experts or more.": len(taus) == 1,
+            "method.tau has no part where method.expert_taus are given.": bool(taus) and self.tau != 1,
+            "method.expert_agreement needs method.expert_taus: experts that learn on their own.": (
+                self.expert_agreement > 0 and not taus
+            ),
+            "method.first_expert needs method.expert_taus that begin with 1: it predicts on its own.": (
+                self.first_expert and taus[:1] != (1,)
+            ),
+            "method.plain_share is of the classifier's own view; leave method.others_weight out.": (
+                self.plain_share > 0 and self.others_weight > 0
+            ),
+            "experts of different method.expert_taus cannot agree while method.plain_share makes them alike.": (
+                self.plain_share > 0 and self.expert_agreement > 0 and set(taus) != {1.0}
+            ),
+        }
+        for sentence, is_so in contradictions.items():
+            if is_so:
+                raise ConfigError(sentence)
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the joint stage, and the closing and the head's where they have epochs."""
@@ -189,27 +205,21 @@ class ProCoPlus(ProCo):
             raise ConfigError(
                 f"method.closing_epochs and method.head_epochs make {late}, but the run has {epochs} epochs."
             )
-        criterion = self.criterion(task)
-        taus = self.expert_taus or (self.tau,)
-
-        def classification(frequencies: Tensor, plain_epochs: int = 0) -> WeightedTerm:
-            term = SharedClassification(
-                frequencies, taus=taus, trust=self.trust, distributions=criterion, plain_epochs=plain_epochs
+        plain_epochs = round(self.plain_share * epochs)
+        if plain_epochs > epochs - late:
+            raise ConfigError(
+                f"method.plain_share makes {plain_epochs} epochs, but {epochs - late} come before closing and head."
             )
-            return WeightedTerm(1.0, term)
-
+        criterion = self.criterion(task)
         shown = shown_frequencies(task.class_counts, self.paste) if self.shown_prior else task.class_counts
         terms = {
-            "logit_adjustment": classification(shown, round(self.plain_share * epochs)),
+            **self._of_first_view(shown, criterion, plain_epochs),
             self.branch: WeightedTerm(self.weight, BehindFirst(MeanOverViews(criterion))),
         }
         if self.others_weight:
             terms["others"] = WeightedTerm(self.others_weight, OtherViews(task.class_counts, tau=self.tau))
         if self.agreement:
             terms["agreement"] = WeightedTerm(self.agreement, Agreement(task.class_counts, ramp=self.ramp))
-        if self.expert_agreement:
-            together = ExpertAgreement(shown, taus=taus, temperature=self.expert_temperature)
-            terms["expert_agreement"] = WeightedTerm(self.expert_agreement, together)
         joint = Stage(
             epochs=epochs - late,
             views=self.views,
@@ -221,30 +231,46 @@ class ProCoPlus(ProCo):
         )
         stages = [joint]
         if self.closing_epochs:
-            constant = OptimConfig(lr=self.closing_lr, schedule="constant", warmup=0.0)
             closing = replace(
                 joint,
                 epochs=self.closing_epochs,
-                views=(Weak(), *self.views[1:]),
-                terms=terms | {"logit_adjustment": classification(task.class_counts)},
+                views=(self.closing_view, *self.views[1:]),
+                terms=terms | self._of_first_view(task.class_counts, criterion),
                 paste=None,
-                optim=constant,
+                optim={"lr": self.closing_lr, "schedule": "constant", "warmup": 0.0},
             )
             stages.append(closing)
         if self.head_epochs:
             head = Stage(
                 epochs=self.head_epochs,
                 views=self.views[:1],
-                terms={"logit_adjustment": classification(task.class_counts)},
+                terms=self._of_first_view(task.class_counts, criterion),
                 learning=("classifier",),
-                optim=OptimConfig(lr=self.head_lr, weight_decay=0.0, schedule="cosine", warmup=0.0),
+                optim={"lr": self.head_lr, "weight_decay": 0.0, "schedule": "cosine", "warmup": 0.0},
             )
             stages.append(head)
         return tuple(stages)
 
+    def _of_first_view(
+        self, frequencies: Tensor, distributions: ProCoLoss, plain_epochs: int = 0
+    ) -> dict[str, WeightedTerm]:
+        """Return the terms that know how often each class is shown."""
+        taus = self.expert_taus or (self.tau,)
+        classification = SharedClassification(
+            frequencies, taus=taus, trust=self.trust, distributions=distributions, plain_epochs=plain_epochs
+        )
+        terms = {"logit_adjustment": WeightedTerm(1.0, classification)}
+        if self.expert_agreement:
+            together = ExpertAgreement(frequencies, taus=taus, temperature=self.expert_temperature)
+            terms["expert_agreement"] = WeightedTerm(self.expert_agreement, together)
+        return terms
+
+    def kept(self, network: Network) -> Network:
+        """Return the network, or its first expert."""
+        return first_expert(network) if self.first_expert else network
+
     def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
         """Return the classifier's logits: of all experts together, or of the first."""
-        if not self.first_expert:
-            return outputs.logits
-        assert outputs.expert_logits is not None
-        return outputs.expert_logits[:, 0]
+        if self.first_expert and outputs.expert_logits is not None:  # before the others are gone
+            return outputs.expert_logits[:, 0]
+        return outputs.logits

@@ -13,7 +13,6 @@ from proco.errors import ConfigError
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.methods.method import Classification, Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
 from proco.models.network import Network, Outputs
-from proco.optim import OptimConfig
 
 
 class MeanOverViews(Term):
@@ -105,8 +104,13 @@ class TwoBranch(Method):
             views=self.views[:1],
             terms={"logit_adjustment": classification},
             learning=("classifier",),
-            optim=OptimConfig(
-                lr=self.classifier_lr, weight_decay=0.0, warmup=0.0, milestones=(0.6, 0.75, 0.9), factor=0.2
-            ),
+            optim={
+                "lr": self.classifier_lr,
+                "weight_decay": 0.0,
+                "schedule": "step",
+                "warmup": 0.0,
+                "milestones": (0.6, 0.75, 0.9),
+                "factor": 0.2,
+            },
         )
         return representation, classifier

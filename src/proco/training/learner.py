@@ -11,7 +11,7 @@ from proco.distributed import world_size
 from proco.kernels.launch import rehearsal
 from proco.methods.method import PARTS, Stage, Targets, Term, WeightedTerm
 from proco.models.network import Network, Outputs
-from proco.models.running_statistics import evaluated, keep_running_statistics
+from proco.models.running_statistics import in_evaluation_mode, keep_running_statistics
 from proco.optim import SGD
 from proco.training.ema import MovingAverage
 from proco.training.lanes import recording_stream
@@ -144,7 +144,8 @@ class Step:
         values = self._backward(batch)
         if self.optimizer.config.sharpness:
             # The second look changes no statistics: those of the first are of the weights as they are.
-            with self.optimizer.uphill(), keep_running_statistics(self.learner), evaluated(self.learner.terms):
+            kept = keep_running_statistics(self.learner), in_evaluation_mode(self.learner.terms)
+            with self.optimizer.uphill(), kept[0], kept[1]:
                 self._backward(batch)
         self.optimizer.step()
         if self.average is not None:
@@ -153,7 +154,7 @@ class Step:
 
     def _backward(self, batch: Batch) -> Tensor:
         """Put the gradients into the parameters; return the values of the terms and the accuracy."""
-        self.optimizer.zero_grad()
+        self.optimizer.forget_gradients()
         total: Tensor
         values: Tensor
         total, values = self.forward(batch.views, batch.targets)
@@ -174,7 +175,7 @@ class Step:
             for _ in range(self._TRIALS):
                 self._run(self.batch)
         torch.cuda.current_stream().wait_stream(side_stream)
-        self.optimizer.zero_grad()
+        self.optimizer.forget_gradients()
         # thread_local: the loader may work in a thread of its own meanwhile.
         with torch.cuda.graph(self.graph, stream=recording_stream(), capture_error_mode="thread_local"):
             self.values = self._run(self.batch)

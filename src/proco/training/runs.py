@@ -46,6 +46,7 @@ def load_run(
         raise RunError(f"the run knows the classes {known}; the data has {found}.")
     trainer.class_counts = torch.tensor(trained_on["class_counts"])
     trainer.size = tuple(trained_on["image_size"])
+    trainer.network = config.method.kept(trainer.network)
     try:
         trainer.network.load_state_dict(weights)
     except RuntimeError as error:

@@ -199,7 +199,7 @@ class Trainer:
         self.network.requires_grad_(True)
         teacher = None if self.average is None else self.average.network
         learner = Learner(self.network, stage, self.autocast, teacher).to(self.device)
-        optim = stage.optim or config.optim
+        optim = replace(config.optim, **stage.optim)
         optimizer = SGD(learner.parameters(), optim)
         if momenta is not None:
             _load_momenta(optimizer, momenta)
@@ -294,7 +294,7 @@ class Trainer:
             "class_counts": self.class_counts.tolist(),
             "notes": [*self.dataset.notes, *self._warnings()],
         }
-        folder.save_weights(self.evaluated_network.state_dict())
+        folder.save_weights(self.config.method.kept(self.evaluated_network).state_dict())
         folder.save_summary(summary)
         return summary
 

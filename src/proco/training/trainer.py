@@ -138,9 +138,12 @@ class Trainer:
         return sum(stage.epochs for stage in self.stages)
 
     @property
-    def evaluated_network(self) -> nn.Module:
+    def evaluated_network(self) -> Network:
         """The network that is evaluated and kept: the average where there is one."""
-        return self.network if self.average is None else self.average.network
+        if self.average is None:
+            return self.network
+        assert isinstance(self.average.network, Network)
+        return self.average.network
 
     @property
     def test_split(self) -> str:

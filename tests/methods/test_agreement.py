@@ -65,7 +65,7 @@ def test_experts_agree_with_all_together(temperature: float) -> None:
     expected = 0.0
     for outputs in views:
         for row in outputs.expert_logits:
-            adjusted = [(z + (tau - 1) * log_prior) / temperature for z, tau in zip(row, taus, strict=True)]
+            adjusted = [(z + tau * log_prior) / temperature for z, tau in zip(row, taus, strict=True)]
             together = (sum(adjusted) / 3).softmax(0)
             for own in adjusted:
                 expected += (together * (together.log() - own.log_softmax(0))).sum() / (2 * 4 * 3)
@@ -85,6 +85,6 @@ def test_all_together_are_not_moved_by_an_expert() -> None:
     logits = torch.randn(4, 2, 3, requires_grad=True)
     outputs = Outputs(torch.zeros(4, 8), logits.mean(dim=1), None, logits)
     ExpertAgreement(COUNTS, taus=[1.0, 1.0], temperature=2.0)([outputs], Targets.of(LABELS), NETWORK).backward()
-    softened = logits.detach() / 2
+    softened = (logits.detach() + (COUNTS / COUNTS.sum()).log()) / 2
     together = softened.mean(dim=1, keepdim=True).softmax(dim=2)
     torch.testing.assert_close(logits.grad, (softened.softmax(dim=2) - together) * 2 / (4 * 2))

@@ -155,9 +155,9 @@ def test_in_closing_experts_agree_under_the_prior_of_the_images() -> None:
     method = ProCoPlus(expert_taus=(0.0, 2.0), expert_agreement=0.5, closing_epochs=1, closing_view=Plain())
     joint, closing = method.stages(TASK._replace(num_experts=2), 3)
     log_prior = (COUNTS / COUNTS.sum()).log()
-    expected = torch.stack([-log_prior, log_prior])
-    torch.testing.assert_close(closing.terms["expert_agreement"].term.corrections, expected)
-    assert not torch.allclose(joint.terms["expert_agreement"].term.corrections, expected)
+    expected = torch.stack([0 * log_prior, 2 * log_prior])
+    torch.testing.assert_close(closing.terms["expert_agreement"].term.adjustments, expected)
+    assert not torch.allclose(joint.terms["expert_agreement"].term.adjustments, expected)
     assert closing.views[0] == Plain()
 
 

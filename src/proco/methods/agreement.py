@@ -42,24 +42,23 @@ class Agreement(EpochTerm):
 class ExpertAgreement(Term):
     """Each expert is to say what all say together: T^2 KL(all || expert), of probabilities softened by T.
 
-    (ONE, NeurIPS 2018, with the mean for its gate.) Probabilities are those of even classes, in which rare ones have
-    their part (as in DiVE, ICCV 2021): of expert e, with strength taus[e] of the adjustment, by z_e + (taus[e] - 1) log
-    prior; of all together by the mean of these. Every view counts, and what is pasted into the first changes nothing:
-    all experts see the same image.
+    (ONE, NeurIPS 2018, with the mean for its gate; NCL, CVPR 2022.) Probabilities are those under the class priors: of
+    expert e, with strength taus[e] of the adjustment, by z_e + taus[e] log prior; of all together by the mean of these.
+    Every view counts, and what is pasted into the first changes nothing: all experts see the same image.
     """
 
-    corrections: Tensor
+    adjustments: Tensor
 
     def __init__(self, class_counts: Tensor, *, taus: Sequence[float], temperature: float) -> None:
         super().__init__()
         strengths = torch.tensor(taus, device=class_counts.device)[:, None]
-        self.register_buffer("corrections", (strengths - 1) * log_prior(class_counts, torch.float32))
+        self.register_buffer("adjustments", strengths * log_prior(class_counts, torch.float32))
         self.temperature = temperature
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
         """Return the mean over views, images and experts."""
         logits = torch.stack([view.expert_logits for view in outputs if view.expert_logits is not None])
-        logits = (logits + self.corrections) / self.temperature  # (V, N, E, K)
+        logits = (logits + self.adjustments) / self.temperature  # (V, N, E, K)
         together = logits.detach().mean(dim=2, keepdim=True).log_softmax(dim=3)
         divergence = kl_div(logits.log_softmax(dim=3), together, reduction="none", log_target=True).sum(dim=3)
         return self.temperature**2 * divergence.mean()

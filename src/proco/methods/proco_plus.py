@@ -116,7 +116,7 @@ class ProCoPlus(ProCo):
     should be 1, that of what they say together. Without them, experts learn by their mean alone."""
     expert_agreement: float = 0.0
     """Weight of the divergence of each expert from all together, which then teach it."""
-    expert_temperature: float = 3.0
+    expert_temperature: float = 1.0
     """What logits are divided by in that divergence."""
     first_expert: bool = False
     """Keep the first expert alone, a network like one without experts: the others have only helped to train it."""

@@ -241,6 +241,26 @@ def test_average_is_what_is_evaluated(tiny_dataset: Dataset, tmp_path: Path) -> 
     assert not torch.equal(saved["classifier.weight"], trainer.network.classifier.weight)
 
 
+def test_average_is_evaluated_with_statistics_of_its_own(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    config = small_config(ema=0.9, epochs=2)
+    fit(config, tiny_dataset, tmp_path / "averaged")
+    trainer = Trainer(replace(config, renew_statistics=True), tiny_dataset)
+    trainer.fit(RunFolder(tmp_path / "renewed"))
+    averaged, renewed = (RunFolder(tmp_path / name).load_weights() for name in ("averaged", "renewed"))
+    unlike = {name for name in averaged if not torch.allclose(averaged[name], renewed[name])}
+    assert unlike
+    assert all(name.endswith(("running_mean", "running_var", "num_batches_tracked")) for name in unlike)
+    # Of the stem they are known without the network: means over the batches of the last epoch.
+    backbone = trainer.average.network.backbone  # type: ignore[union-attr]
+    views = [batch.views.flatten(0, 1) for batch in trainer.loaders[0].batches(1)]
+    with torch.no_grad():
+        hidden = [backbone.stem(trainer.network.normalise(images)) for images in views]
+    expected = torch.stack([values.mean(dim=(0, 2, 3)) for values in hidden]).mean(0)
+    torch.testing.assert_close(renewed["backbone.stem_norm.running_mean"], expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ConfigError, match="set ema too"):
+        replace(config, ema=None, renew_statistics=True)
+
+
 def test_post_hoc_adjustment_subtracts_the_prior(tiny_dataset: Dataset, tmp_path: Path) -> None:
     plain = Trainer(small_config(CrossEntropy(views=(Plain(),))), tiny_dataset)
     adjusted = Trainer(small_config(CrossEntropy(views=(Plain(),), post_hoc_tau=1.0)), tiny_dataset)

@@ -1,12 +1,32 @@
-"""Computing without leaving a trace in running statistics, of batch norms and of losses."""
+"""Running statistics, of batch norms and of losses: computing without leaving a trace in them, and taking them anew."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from proco.errors import ConfigError
+
+
+@torch.no_grad()
+def renew_running_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
+    """Make the running means and variances of batch norms the plain means over what the batches give.
+
+    For weights that have not been trained as they are, such as the mean of others.
+    """
+    norms = _norms(network)
+    momenta = [norm.momentum for norm in norms]
+    was_training = network.training
+    network.train()
+    for number, images in enumerate(batches):
+        for norm in norms:
+            norm.momentum = 1 / (number + 1)
+        network(images)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    network.train(was_training)
 
 
 @contextmanager
@@ -15,7 +35,7 @@ def keep_running_statistics(module: nn.Module) -> Iterator[None]:
 
     For norms with a momentum: those without one average over the batches they have counted, and go on counting.
     """
-    norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
+    norms = _norms(module)
     momenta = [norm.momentum for norm in norms]
     if None in momenta:
         raise ConfigError("batch norms without a momentum take every batch into their statistics; set one.")
@@ -38,3 +58,7 @@ def in_evaluation_mode(module: nn.Module) -> Iterator[None]:
     finally:
         for part in parts:
             part.training = True
+
+
+def _norms(module: nn.Module) -> list[_BatchNorm]:
+    return [part for part in module.modules() if isinstance(part, _BatchNorm)]

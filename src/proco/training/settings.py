@@ -65,6 +65,9 @@ class TrainConfig:
     """Of the weights, the order and the views; the subset of a long-tailed profile has its own."""
     ema: float | None = None
     """Decay of an average of the weights, which is then what is evaluated and kept; 0.999 is usual."""
+    renew_statistics: bool = False
+    """Take the batch statistics of the average anew, over the views of an epoch, whenever it is evaluated: the average
+    of those that the weights had on their way need not be those of the average of the weights."""
     made_with: dict[str, str] = field(default_factory=dict)
     """Versions and commit, filled in by the run that saves its settings."""
 
@@ -73,5 +76,7 @@ class TrainConfig:
         for name, value in (("epochs", self.epochs), ("batch_size", self.batch_size)):
             if value != "auto" and value < 1:
                 raise ConfigError(f"{name} must be at least 1; got {value}.")
+        if self.renew_statistics and self.ema is None:
+            raise ConfigError("renew_statistics is of the average of the weights; set ema too.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ConfigError(f"ema is a decay between 0 and 1; got {self.ema:g}.")

@@ -15,9 +15,10 @@ from proco.data.prepare import SharedData
 from proco.distributed import all_reduce_sum, is_main_process, rank, world_size
 from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
-from proco.methods.method import Task
+from proco.methods.method import Stage, Task
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
+from proco.models.running_statistics import renew_running_statistics
 from proco.optim import SGD, learning_rate
 from proco.training.device import determinism, find_device, set_precision
 from proco.training.ema import MovingAverage
@@ -226,6 +227,7 @@ class Trainer:
             record = {"epoch": epoch, "stage": number, "lr": rate, **_means(learner, values)}
             is_last = epoch + 1 == self.epochs
             if epoch + engine.evaluate_last >= self.epochs or (epoch + 1) % engine.evaluate_every == 0:
+                self._renew_statistics(loader, stage, epoch)
                 names = {self.curve_split, self.test_split} if is_last else {self.curve_split}
                 record |= {name: _scalars(self.evaluate(name)) for name in sorted(names)}
             now = time.perf_counter()
@@ -251,6 +253,14 @@ class Trainer:
             history.append(step(batch).clone())  # the recorded step writes its values to one place
             journal.listener.on_step(epoch, number + 1, steps)
         return all_reduce_sum(torch.stack(history)) / world_size()
+
+    def _renew_statistics(self, loader: EpochLoader, stage: Stage, epoch: int) -> None:
+        """Let the average of the weights see the views of the epoch, as they passed the batch norms in training."""
+        if self.average is None or not self.config.renew_statistics or "backbone" not in stage.learning:
+            return
+        views = (batch.views[:1] if stage.norms_apart else batch.views for batch in loader.batches(epoch))
+        with torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None):
+            renew_running_statistics(self.average.network, (images.flatten(0, 1) for images in views))
 
     def _state(self, optimizer: SGD) -> dict[str, Any]:
         return {

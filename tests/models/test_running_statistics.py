@@ -1,0 +1,76 @@
+"""Running statistics: kept while something is computed, and taken anew."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from proco.errors import ConfigError
+from proco.models.running_statistics import (
+    in_evaluation_mode,
+    keep_running_statistics,
+    renew_running_statistics,
+)
+
+
+def make() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.LazyLinear(5), nn.BatchNorm1d(5))
+
+
+def batches(number: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(8, 3, 6, 6, generator=generator) + count for count in range(number)]
+
+
+def test_renewed_statistics_are_means_over_the_batches() -> None:
+    network = make()
+    network(batches(1)[0])  # leaves something behind
+    network.eval()
+    renew_running_statistics(network, batches(3))
+    hidden = [network[0](images).transpose(0, 1).flatten(1) for images in batches(3)]
+    torch.testing.assert_close(network[1].running_mean, torch.stack([values.mean(1) for values in hidden]).mean(0))
+    torch.testing.assert_close(network[1].running_var, torch.stack([values.var(1) for values in hidden]).mean(0))
+    assert network[1].momentum == 0.1
+    assert not network.training
+
+
+def test_later_norms_see_what_training_would_show_them() -> None:
+    """Statistics are of hidden values normalised by the batch, not by the running statistics before them."""
+    network = make().train()
+    renew_running_statistics(network, batches(1))
+    hidden = network[:4](batches(1)[0])
+    torch.testing.assert_close(network[4].running_mean, hidden.mean(0))
+    assert network.training
+
+
+def test_kept_statistics_stay_though_the_batch_normalises() -> None:
+    network = make().train()
+    network(batches(1)[0])
+    twin = copy.deepcopy(network)
+    images = batches(2)[1]
+    with keep_running_statistics(network):
+        kept = network(images)
+    torch.testing.assert_close(kept, twin(images))
+    assert not torch.allclose(twin[1].running_mean, network[1].running_mean)
+    with keep_running_statistics(twin):
+        before = copy.deepcopy(twin[1].running_mean)
+        twin(images)
+    assert torch.equal(twin[1].running_mean, before)
+    assert network[1].momentum == 0.1
+
+
+def test_norms_that_average_over_all_batches_cannot_keep() -> None:
+    norm = nn.BatchNorm2d(4, momentum=None)
+    with pytest.raises(ConfigError, match="without a momentum"), keep_running_statistics(norm):
+        pass
+
+
+def test_evaluation_mode_ends_with_the_block() -> None:
+    network = make().train()
+    network[1].eval()  # frozen
+    with in_evaluation_mode(network):
+        assert not any(part.training for part in network.modules())
+    assert [part.training for part in network] == [True, False, True, True, True]
+    assert network.training

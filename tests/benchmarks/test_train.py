@@ -59,14 +59,14 @@ def test_plain_loop_takes_the_steps_of_ours(dataset: Dataset) -> None:
 def test_both_loops_train(dataset: Dataset) -> None:
     config = train.recipe("resnet8", 8, device="cpu")
     ours, plain = train.Loop(config, dataset), train.PlainLoop(config, dataset, CPU, workers=0)
+    weights = {ours: ours.optimizer.learning, plain: plain.optimizer.param_groups[0]["params"]}
     for loop, columns in ((ours, (3,)), (plain, ())):
-        before = [parameter.clone() for parameter in loop.optimizer.param_groups[0]["params"]]
+        before = [parameter.clone() for parameter in weights[loop]]
         for _ in range(2):
             values = loop.epoch()
             assert values.shape == (2, *columns)
             assert values.isfinite().all()
-        after = loop.optimizer.param_groups[0]["params"]
-        assert not any(torch.equal(new, old) for new, old in zip(after, before, strict=True))
+        assert not any(torch.equal(new, old) for new, old in zip(weights[loop], before, strict=True))
 
 
 def test_every_variant_has_a_row(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,16 +171,24 @@ def test_resume_on_changed_data_is_refused(tiny_dataset: Dataset, tmp_path: Path
         Trainer(small_config(), fewer).fit(folder, resume=True)
 
 
+def whole_and_killed(
+    config: TrainConfig, dataset: Dataset, path: Path, point: tuple[int, int | None]
+) -> tuple[RunFolder, RunFolder]:
+    """Train in one go, and again with a power cut and a new beginning after it."""
+    whole, killed = RunFolder(path / "whole"), RunFolder(path / "killed")
+    Trainer(config, dataset).fit(whole)
+    with pytest.raises(_PowerCutError):
+        Trainer(config, dataset).fit(killed, _Killer(*point))
+    Trainer(config, dataset).fit(killed, resume=True)
+    return whole, killed
+
+
 @pytest.mark.parametrize("point", [(0, 2), (1, None), (2, 1), (3, None)])
 def test_run_of_two_stages_resumes_in_either_and_between_them(
     tiny_dataset: Dataset, tmp_path: Path, point: tuple[int, int | None]
 ) -> None:
     config = small_config(SupCon(views=PROCO.views, classifier_epochs=2), epochs=2)
-    fit(config, tiny_dataset, tmp_path / "whole")
-    whole, killed = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "killed")
-    with pytest.raises(_PowerCutError):
-        Trainer(config, tiny_dataset).fit(killed, _Killer(*point))
-    Trainer(config, tiny_dataset).fit(killed, resume=True)
+    whole, killed = whole_and_killed(config, tiny_dataset, tmp_path, point)
     assert killed.weights_file.read_bytes() == whole.weights_file.read_bytes()
     assert [record["stage"] for record in killed.records()] == [0, 0, 1, 1]
     assert whole.records()[3]["lr"] != whole.records()[0]["lr"]
@@ -200,11 +208,7 @@ def test_run_whose_stages_share_terms_resumes_in_each(
         network=replace(config.network, options={"experts": 2}),
         optim=replace(config.optim, sharpness=0.05, nesterov=True),
     )
-    fit(config, tiny_dataset, tmp_path / "whole")
-    whole, killed = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "killed")
-    with pytest.raises(_PowerCutError):
-        Trainer(config, tiny_dataset).fit(killed, _Killer(*point))
-    Trainer(config, tiny_dataset).fit(killed, resume=True)
+    whole, killed = whole_and_killed(config, tiny_dataset, tmp_path, point)
     assert killed.weights_file.read_bytes() == whole.weights_file.read_bytes()
     assert [record["stage"] for record in killed.records()] == [0, 0, 1, 1, 2]
 

@@ -32,7 +32,7 @@ def npz_config(path: Path, dataset: Dataset, **changes: Any) -> TrainConfig:
 
 
 def test_finished_run_is_evaluated_and_reused(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    config = npz_config(tmp_path / "data.npz", tiny_dataset, ema=0.9)
+    config = npz_config(tmp_path / "data.npz", tiny_dataset, ema=0.9, renew_statistics=True)
     folder = RunFolder(tmp_path / "run")
     summary = fit_or_reuse(config, folder, Silent())
     written = folder.weights_file.stat().st_mtime_ns

@@ -28,7 +28,8 @@ def load_run(
     trained_on = folder.summary()
     config = replace(
         config,
-        ema=None,  # the weights kept are the average's
+        ema=None,  # the weights kept are the average's, with its statistics
+        renew_statistics=False,
         network=replace(config.network, pretrained=False),
         engine=replace(config.engine, device=device),
     )

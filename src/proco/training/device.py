@@ -35,6 +35,11 @@ def set_precision(engine: EngineConfig, device: torch.device) -> torch.dtype | N
     return torch.bfloat16 if wants_half else None
 
 
+def autocast_to(kind: torch.dtype | None, device: torch.device) -> torch.autocast:
+    """Return a context in which products are of that type; None leaves them as they are."""
+    return torch.autocast(device.type, kind, enabled=kind is not None)
+
+
 @contextmanager
 def determinism(engine: EngineConfig) -> Iterator[None]:
     """Take only algorithms that give the same bits each time, where the settings ask for it."""

@@ -12,6 +12,7 @@ from proco.data.images import Cut
 from proco.distributed import rank, world_size
 from proco.evaluation.metrics import Evaluation, Metrics
 from proco.models.network import Outputs
+from proco.training.device import autocast_to
 from proco.training.lanes import wait_for
 
 _BATCH_BYTES = 2**23  # of pixels: 2,730 images of 32 x 32, 55 of 224 x 224
@@ -45,7 +46,7 @@ def evaluate(
     for positions in torch.split(torch.arange(rank(), len(split.labels), world_size()), batch):
         cut = Cut(window, torch.empty(len(positions), 0))
         (images,) = split.images.cut(positions, [cut], size, device)
-        with torch.autocast(device.type, autocast, enabled=autocast is not None):
+        with autocast_to(autocast, device):
             outputs = network(images)
         evaluation.update(predict(outputs, class_counts), send(split.labels[positions], device))
     network.train(was_training)

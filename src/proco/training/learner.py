@@ -13,6 +13,7 @@ from proco.methods.method import PARTS, Stage, Targets, Term, WeightedTerm
 from proco.models.network import Network, Outputs
 from proco.models.running_statistics import in_evaluation_mode, keep_running_statistics
 from proco.optim import SGD
+from proco.training.device import autocast_to
 from proco.training.ema import MovingAverage
 from proco.training.lanes import recording_stream
 from proco.training.loader import Batch
@@ -55,7 +56,7 @@ class Learner(nn.Module):
 
         views: (V, B, C, H, W) uint8.
         """
-        with torch.autocast(views.device.type, self.autocast, enabled=self.autocast is not None):
+        with autocast_to(self.autocast, views.device):
             by_view = self._through_network(views)
             targets = self._taught(views[1:], targets)
         values = torch.stack([term(by_view, targets, self.network) for term in self.terms])
@@ -144,8 +145,11 @@ class Step:
         values = self._backward(batch)
         if self.optimizer.config.sharpness:
             # The second look changes no statistics: those of the first are of the weights as they are.
-            kept = keep_running_statistics(self.learner), in_evaluation_mode(self.learner.terms)
-            with self.optimizer.uphill(), kept[0], kept[1]:
+            with (
+                self.optimizer.uphill(),
+                keep_running_statistics(self.learner),
+                in_evaluation_mode(self.learner.terms),
+            ):
                 self._backward(batch)
         self.optimizer.step()
         if self.average is not None:

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -20,7 +21,8 @@ from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
 from proco.models.running_statistics import renew_running_statistics
 from proco.optim import SGD, learning_rate
-from proco.training.device import determinism, find_device, set_precision
+from proco.training.device import autocast_to, determinism, find_device, set_precision
+from proco.training.divergence import require_finite, require_finite_weights
 from proco.training.ema import MovingAverage
 from proco.training.evaluate import evaluate
 from proco.training.journal import Journal, Listener, Silent
@@ -29,6 +31,7 @@ from proco.training.learner import Learner, Step
 from proco.training.loader import Batch, EpochLoader
 from proco.training.made_with import made_with
 from proco.training.pixels import image_size, normalisation
+from proco.training.records import best_of, means_of, scalars_of
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.seeds import seed_for
 from proco.training.settings import TrainConfig
@@ -206,7 +209,8 @@ class Trainer:
         optim = replace(config.optim, **stage.optim)
         optimizer = SGD(learner.parameters(), optim)
         if momenta is not None:
-            _load_momenta(optimizer, momenta)
+            with _must_fit():
+                optimizer.load_state_dict(momenta)
         on_one_gpu = self.device.type == "cuda" and world_size() == 1
         step = Step(learner, optimizer, self.average, compile=engine.compile, graph=engine.graph and on_one_gpu)
         loader = self.loaders[number]
@@ -221,15 +225,15 @@ class Trainer:
                 batches = loader.begin(epoch + 1)  # while a GPU is still at work on this one
             wait_for(self.device)
             values = means.cpu()
-            _require_finite(values, learner.names, epoch, journal.folder)
+            require_finite(values, learner.names, epoch, journal.folder)
             course.train_seconds += time.perf_counter() - epoch_started
             course.images += len(values) * loader.batch_size
-            record = {"epoch": epoch, "stage": number, "lr": rate, **_means(learner, values)}
+            record = {"epoch": epoch, "stage": number, "lr": rate, **means_of(values, learner.names, learner.weights)}
             is_last = epoch + 1 == self.epochs
             if epoch + engine.evaluate_last >= self.epochs or (epoch + 1) % engine.evaluate_every == 0:
                 self._renew_statistics(loader, stage, epoch)
                 names = {self.curve_split, self.test_split} if is_last else {self.curve_split}
-                record |= {name: _scalars(self.evaluate(name)) for name in sorted(names)}
+                record |= {name: scalars_of(self.evaluate(name)) for name in sorted(names)}
             now = time.perf_counter()
             course.epoch, course.stage, course.seconds = epoch + 1, number, course.seconds + now - started
             started = now
@@ -237,7 +241,7 @@ class Trainer:
             # The record first: one without a checkpoint is made again, a checkpoint without its record would lack it.
             journal.record(record)
             if is_main_process() and (is_last or now - saved >= engine.checkpoint_seconds):
-                _require_finite_weights(self.network, epoch)
+                require_finite_weights(self.network, epoch)
                 journal.folder.save_checkpoint(asdict(course) | self._state(optimizer))
                 saved = now
             journal.listener.on_epoch(record)
@@ -259,7 +263,7 @@ class Trainer:
         if self.average is None or not self.config.renew_statistics or "backbone" not in stage.learning:
             return
         views = (batch.views[:1] if stage.norms_apart else batch.views for batch in loader.batches(epoch))
-        with torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None):
+        with autocast_to(self.autocast, self.device):
             renew_running_statistics(self.average.network, (images.flatten(0, 1) for images in views))
 
     def _state(self, optimizer: SGD) -> dict[str, Any]:
@@ -272,14 +276,12 @@ class Trainer:
 
     def _restore(self, checkpoint: dict[str, Any]) -> Course:
         """Take over what a checkpoint holds, but for the optimiser, which a stage makes; return how far it had come."""
-        try:
+        with _must_fit():
             self.network.load_state_dict(checkpoint["network"])
             self.terms.load_state_dict(checkpoint["terms"])
             if self.average is not None:
                 self.average.load_state_dict(checkpoint["average"])
             return Course(**{field.name: checkpoint[field.name] for field in fields(Course)})
-        except (RuntimeError, KeyError, TypeError, AttributeError) as error:
-            raise RunError(f"the checkpoint does not fit the settings of the run: {error}") from error
 
     def _warnings(self) -> list[str]:
         """Return what went wrong with images meanwhile."""
@@ -290,17 +292,12 @@ class Trainer:
         metrics = self.evaluate(self.test_split)
         if not is_main_process():
             return {}
-        split = self.curve_split
-        curve = [(record[split]["top1"], record["epoch"]) for record in folder.records() if split in record]
-        best_top1, best_epoch = max(curve, key=lambda point: (point[0], -point[1]))
         summary = asdict(metrics) | {
             "split": self.test_split,
             "seconds": course.seconds,
             "images_per_second": course.images / max(course.train_seconds, 1e-9),
             "last_epoch": self.epochs - 1,
-            "best_epoch": best_epoch,
-            "best_top1": best_top1,
-            "best_split": split,
+            **best_of(folder.records(), self.curve_split),
             "image_size": self.size,
             "data_hash": self.dataset.hash,
             "class_names": self.dataset.class_names,
@@ -323,41 +320,10 @@ def _on_device(dataset: Dataset, device: torch.device) -> Dataset:
     return replace(dataset, splits=splits)
 
 
-def _means(learner: Learner, values: Tensor) -> dict[str, Any]:
-    means = values.double().mean(dim=0)
-    total = float(means[:-1] @ learner.weights.double().cpu())
-    return {
-        "loss": total,
-        "losses": dict(zip(learner.names, means[:-1].tolist(), strict=True)),
-        "accuracy": 100 * float(means[-1]),
-    }
-
-
-def _scalars(metrics: Metrics) -> dict[str, float | None]:
-    return {name: value for name, value in asdict(metrics).items() if name != "per_class_accuracy"}
-
-
-def _load_momenta(optimizer: SGD, state: dict[str, Any]) -> None:
-    """Take over momenta from a checkpoint."""
+@contextmanager
+def _must_fit() -> Iterator[None]:
+    """Say so where a checkpoint is of other settings."""
     try:
-        optimizer.load_state_dict(state)
-    except RuntimeError as error:
+        yield
+    except (RuntimeError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"the checkpoint does not fit the settings of the run: {error}") from error
-
-
-def _require_finite_weights(network: nn.Module, epoch: int) -> None:
-    wrong = [name for name, value in network.state_dict().items() if not value.isfinite().all()]
-    if wrong:
-        raise RunError(f"the weights {wrong[0]} became infinite in epoch {epoch}; a smaller optim.lr usually helps.")
-
-
-def _require_finite(values: Tensor, names: tuple[str, ...], epoch: int, folder: RunFolder) -> None:
-    wrong = (~values.isfinite()).nonzero()
-    if len(wrong):
-        step, column = wrong[0].tolist()
-        saved = folder.checkpoint_file
-        kept = f"the last good state is {saved}" if saved.exists() else "none was saved"
-        raise RunError(
-            f"the loss {names[column]} became {values[step, column].item()} at epoch {epoch}, step {step}; {kept}. A "
-            "smaller optim.lr or a longer optim.warmup usually helps."
-        )

@@ -259,6 +259,39 @@ def test_training_takes_the_batch_in_before_scoring_and_evaluation_does_not() ->
     assert criterion.moments.counts.sum() == 24
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_leaving_one_out_is_scoring_by_the_statistics_without_it(form: ContrastForm) -> None:
+    criterion = ProCoLoss(COUNTS, dim=16, form=form, leave_one_out=True, reduction="none").double()
+    embeddings, labels = batch(16)
+    labels[labels == 3] = 0
+    labels[7] = 3  # which has no other
+    own = embeddings.clone().requires_grad_()
+    losses = criterion(own, labels)
+    losses.sum().backward()
+    for i in range(24):
+        rest = torch.arange(24) != i
+        reference = ProCoLoss(COUNTS, dim=16, form=form, reduction="none").double()
+        reference(embeddings[rest], labels[rest])
+        # The other classes are the same, the own one lacks the embedding.
+        alone = embeddings[i : i + 1].clone().requires_grad_()
+        expected = reference.eval()(alone, labels[i : i + 1])
+        expected.sum().backward()
+        torch.testing.assert_close(losses[i], expected[0])
+        torch.testing.assert_close(own.grad[i], alone.grad[0])
+    assert criterion.moments.counts.sum() == 24
+    plain = ProCoLoss(COUNTS, dim=16, form=form).double()
+    plain.load_state_dict(criterion.state_dict())
+    assert criterion.eval()(embeddings, labels).mean() == plain.eval()(embeddings, labels)  # never taken in
+
+
+def test_window_is_of_as_many_epochs() -> None:
+    criterion = ProCoLoss(COUNTS, dim=16, window=2).double()
+    for seed in range(5):
+        criterion.start_epoch()
+        criterion(*batch(16, seed=seed))
+    assert criterion.moments.counts.sum() == 3 * 24
+
+
 def test_one_call_per_view_then_one_backward() -> None:
     """The second call changes the statistics the first was scored with; the first's gradient must not care."""
     embeddings, labels = batch(16)

@@ -14,6 +14,7 @@ class ClassMoments(FullPrecisionModule):
     The *running* window holds this epoch so far. The *estimation* window, from which distributions are estimated,
     holds the previous epoch and this epoch so far (in the first epoch, this one alone). `start_epoch` turns the
     former into the latter, which is how the official code averages (the paper's text: the previous epoch only).
+    window: how many previous epochs it holds.
 
     Sums and counts are kept instead of means, so the order of the updates and their split into batches do not
     matter. A class that was never seen has count 0, mean 0 and mean length 0: the uniform distribution.
@@ -25,16 +26,21 @@ class ClassMoments(FullPrecisionModule):
     counts: Tensor
     running_sums: Tensor
     running_counts: Tensor
+    past_sums: Tensor
+    past_counts: Tensor
 
-    def __init__(self, num_classes: int, dim: int) -> None:
+    def __init__(self, num_classes: int, dim: int, window: int = 1) -> None:
         super().__init__()
-        if num_classes < 1 or dim < 1:
-            raise ValueError(f"num_classes and dim must be at least 1; got {num_classes} and {dim}.")
+        if num_classes < 1 or dim < 1 or window < 1:
+            raise ValueError(f"num_classes, dim and window must be at least 1; got {num_classes}, {dim} and {window}.")
         for name in ("sums", "running_sums"):
             self.register_buffer(name, torch.zeros(num_classes, dim))
         for name in ("counts", "running_counts"):
             # Not int64: compiled atomic additions of it fall back to a sort, at several times the cost.
             self.register_buffer(name, torch.zeros(num_classes, dtype=torch.int32))
+        # Epochs that are to be in the next estimation window too, the latest first.
+        self.register_buffer("past_sums", torch.zeros(window - 1, num_classes, dim))
+        self.register_buffer("past_counts", torch.zeros(window - 1, num_classes, dtype=torch.int32))
 
     @torch.no_grad()
     def update(self, embeddings: Tensor, labels: Tensor) -> None:
@@ -61,10 +67,14 @@ class ClassMoments(FullPrecisionModule):
     @torch.no_grad()
     def start_epoch(self) -> None:
         """Begin an epoch: estimate from what the running window holds, and empty that window."""
-        self.sums.copy_(self.running_sums)
-        self.counts.copy_(self.running_counts)
-        self.running_sums.zero_()
-        self.running_counts.zero_()
+        for whole, past, running in (
+            (self.sums, self.past_sums, self.running_sums),
+            (self.counts, self.past_counts, self.running_counts),
+        ):
+            epochs = torch.cat([running[None], past])
+            whole.copy_(epochs.sum(dim=0))
+            past.copy_(epochs[:-1])
+            running.zero_()
 
     def mean(self) -> Tensor:
         """Return the mean embedding of each class, (K, p)."""
@@ -78,6 +88,15 @@ class ClassMoments(FullPrecisionModule):
         """Return the length of each class's mean embedding, (K,), in [0, 1] up to rounding."""
         length: Tensor = torch.linalg.vector_norm(self.sums, dim=1)
         return length / self.counts.clamp_min(1)
+
+    def without(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean direction (N, p) and mean length (N,) of the rest of each embedding's class.
+
+        That is, of all but the embedding itself, which must have been taken in; 0 where there is no other.
+        """
+        sums = self.sums[labels] - embeddings.detach().to(self.sums.dtype)
+        length: Tensor = torch.linalg.vector_norm(sums, dim=1)
+        return normalize(sums, dim=1), length / (self.counts[labels] - 1).clamp_min(1)
 
     def extra_repr(self) -> str:
         """Return the sizes."""

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 
 from proco.errors import ConfigError
-from proco.optim import SGD, OptimConfig
+from proco.optim import SGD, OptimConfig, learning_rate
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,14 @@ def test_parameters_move_as_with_torch(config: OptimConfig) -> None:
     assert torch.equal(ours[2], torch.ones(2))
     own.forget_gradients()
     assert all(parameter.grad is None for parameter in ours)
+
+
+def test_warm_up_by_steps_is_a_straight_line() -> None:
+    config = OptimConfig(lr=0.4, warmup=0.2, warmup_by="step")
+    rates = [learning_rate(config, epoch, 10, (step + 1) / 4) for epoch in range(3) for step in range(4)]
+    assert rates == pytest.approx([0.4 * (n + 1) / 8 for n in range(8)] + [0.4] * 4)
+    by_epoch = replace(config, warmup_by="epoch")
+    assert [learning_rate(by_epoch, 0, 10, (step + 1) / 4) for step in range(4)] == [0.2] * 4
 
 
 def test_uphill_is_a_step_of_that_length_and_back() -> None:

@@ -24,7 +24,9 @@ class OptimConfig:
     """Of all parameters, batch norms and biases too, as in the official code."""
     schedule: Literal["step", "cosine", "constant"] = "step"
     warmup: float = 0.025
-    """Share of the epochs over which the rate rises linearly, epoch by epoch."""
+    """Share of the epochs over which the rate rises linearly."""
+    warmup_by: Literal["epoch", "step"] = "epoch"
+    """Whether it rises from epoch to epoch, as in the official code, or with every step."""
     milestones: tuple[float, ...] = (0.8, 0.9)
     """Shares of the epochs at which the step schedule multiplies the rate by `factor`."""
     factor: float = 0.1
@@ -46,8 +48,10 @@ class OptimConfig:
                 raise ConfigError(f"optim.{name} is a share of the epochs, from 0 to 1; got {share:g}.")
 
 
-def learning_rate(config: OptimConfig, epoch: int, epochs: int) -> float:
-    """Return the learning rate of an epoch (0-based), constant within it.
+def learning_rate(config: OptimConfig, epoch: int, epochs: int, done: float = 1.0) -> float:
+    """Return the learning rate of an epoch (0-based), constant within it but for a warm-up by steps.
+
+    done: share of the epoch that is over after the step.
 
     >>> [learning_rate(OptimConfig(), epoch, 200) for epoch in (0, 4, 159, 160, 180)]
     [0.06, 0.3, 0.3, 0.03, 0.003]
@@ -55,7 +59,7 @@ def learning_rate(config: OptimConfig, epoch: int, epochs: int) -> float:
     rate = config.lr
     warmup_epochs = math.floor(config.warmup * epochs + 1e-9)
     if epoch < warmup_epochs:
-        return rate * (epoch + 1) / warmup_epochs
+        return rate * (epoch + (done if config.warmup_by == "step" else 1)) / warmup_epochs
     if config.schedule == "cosine":
         # The official code's: never quite lr at the start, never quite 0 at the end.
         return rate * 0.5 * (1 + math.cos(math.pi * (epoch + 1) / (epochs + 1)))

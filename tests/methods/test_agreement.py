@@ -9,13 +9,17 @@ from proco.models.network import Outputs
 
 COUNTS = torch.tensor([40, 10, 3])
 LABELS = torch.tensor([0, 0, 1, 2])
-NETWORK = None  # none of the terms looks at it
+CLASSIFIER = None  # none of the terms looks at it
 
 
 def view(seed: int, experts: int = 1) -> Outputs:
     generator = torch.Generator().manual_seed(seed)
-    logits = torch.randn(4, experts, 3, generator=generator)
-    return Outputs(torch.zeros(4, 8), logits.mean(dim=1), None, logits)
+    return together(torch.randn(4, experts, 3, generator=generator))
+
+
+def together(logits: torch.Tensor) -> Outputs:
+    experts = tuple(Outputs(torch.zeros(4, 8), own, None) for own in logits.unbind(dim=1))
+    return Outputs(torch.zeros(4, 8 * len(experts)), logits.mean(dim=1), None, experts)
 
 
 def test_agreement_is_a_divergence_from_views_that_are_right() -> None:
@@ -30,10 +34,10 @@ def test_agreement_is_a_divergence_from_views_that_are_right() -> None:
     expected = ((p * (p / q).log()).sum(1) * counts).mean()
     term = Agreement(COUNTS, ramp=4)
     targets = Targets(LABELS, LABELS, share)
-    assert term([first, other], targets, NETWORK) == 0
+    assert term([first, other], targets, CLASSIFIER) == 0
     for epoch in range(1, 6):
         term.start_epoch()
-        torch.testing.assert_close(term([first, other], targets, NETWORK), expected * min(epoch / 4, 1))
+        torch.testing.assert_close(term([first, other], targets, CLASSIFIER), expected * min(epoch / 4, 1))
 
 
 def test_agreement_with_a_teacher_is_with_what_it_says() -> None:
@@ -41,8 +45,8 @@ def test_agreement_with_a_teacher_is_with_what_it_says() -> None:
     term.start_epoch()
     views = [view(0), view(1), view(2)]
     taught = torch.stack([view(3).logits, view(4).logits])
-    by_itself = term([views[0], view(3), view(4)], Targets.of(LABELS), NETWORK)
-    torch.testing.assert_close(term(views, Targets.of(LABELS)._replace(taught=taught), NETWORK), by_itself)
+    by_itself = term([views[0], view(3), view(4)], Targets.of(LABELS), CLASSIFIER)
+    torch.testing.assert_close(term(views, Targets.of(LABELS)._replace(taught=taught), CLASSIFIER), by_itself)
     assert by_itself > 0
 
 
@@ -52,7 +56,7 @@ def test_agreement_moves_the_first_view_only() -> None:
     term.start_epoch()
     outputs = [Outputs(torch.zeros(4, 8), value, None) for value in logits]
     labels = logits[1].detach().add((COUNTS / COUNTS.sum()).log()).argmax(1)
-    term(outputs, Targets.of(labels), NETWORK).backward()
+    term(outputs, Targets.of(labels), CLASSIFIER).backward()
     assert logits[0].grad is not None
     assert logits[1].grad is None
 
@@ -63,28 +67,26 @@ def test_experts_agree_with_all_together(temperature: float) -> None:
     views = [view(0, experts=3), view(1, experts=3)]
     log_prior = (COUNTS / COUNTS.sum()).log()
     expected = 0.0
-    for outputs in views:
-        for row in outputs.expert_logits:
-            adjusted = [(z + tau * log_prior) / temperature for z, tau in zip(row, taus, strict=True)]
-            together = (sum(adjusted) / 3).softmax(0)
-            for own in adjusted:
-                expected += (together * (together.log() - own.log_softmax(0))).sum() / (2 * 4 * 3)
+    for row in zip(*(expert.logits for expert in views[0].experts), strict=True):
+        adjusted = [(z + tau * log_prior) / temperature for z, tau in zip(row, taus, strict=True)]
+        mean = (sum(adjusted) / 3).softmax(0)
+        for own in adjusted:
+            expected += (mean * (mean.log() - own.log_softmax(0))).sum() / 4
     term = ExpertAgreement(COUNTS, taus=taus, temperature=temperature)
-    torch.testing.assert_close(term(views, Targets.of(LABELS), NETWORK), temperature**2 * expected)
+    torch.testing.assert_close(term(views, Targets.of(LABELS), CLASSIFIER), temperature**2 * expected)
 
 
 def test_equal_experts_agree() -> None:
-    outputs = view(0, experts=1)
-    outputs = outputs._replace(expert_logits=outputs.expert_logits.expand(4, 2, 3))
+    outputs = together(view(0).logits[:, None].expand(4, 2, 3))
     term = ExpertAgreement(COUNTS, taus=[1.0, 1.0], temperature=3.0)
-    assert float(term([outputs], Targets.of(LABELS), NETWORK)) == pytest.approx(0, abs=1e-6)
+    assert float(term([outputs], Targets.of(LABELS), CLASSIFIER)) == pytest.approx(0, abs=1e-6)
 
 
 def test_all_together_are_not_moved_by_an_expert() -> None:
-    """The gradient of an expert's logits is that of its own divergence: (p_expert - p_all) T / (N E)."""
+    """The gradient of an expert's logits is that of its own divergence: (p_expert - p_all) T / N."""
     logits = torch.randn(4, 2, 3, requires_grad=True)
-    outputs = Outputs(torch.zeros(4, 8), logits.mean(dim=1), None, logits)
-    ExpertAgreement(COUNTS, taus=[1.0, 1.0], temperature=2.0)([outputs], Targets.of(LABELS), NETWORK).backward()
+    outputs = together(logits)
+    ExpertAgreement(COUNTS, taus=[1.0, 1.0], temperature=2.0)([outputs], Targets.of(LABELS), CLASSIFIER).backward()
     softened = (logits.detach() + (COUNTS / COUNTS.sum()).log()) / 2
-    together = softened.mean(dim=1, keepdim=True).softmax(dim=2)
-    torch.testing.assert_close(logits.grad, (softened.softmax(dim=2) - together) * 2 / (4 * 2))
+    of_all = softened.mean(dim=1, keepdim=True).softmax(dim=2)
+    torch.testing.assert_close(logits.grad, (softened.softmax(dim=2) - of_all) * 2 / 4)

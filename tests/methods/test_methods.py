@@ -19,6 +19,7 @@ from proco.methods.method import Stage, Targets
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
 from proco.methods.supcon import SupCon
+from proco.models.experts import first_expert
 from proco.models.network import Network, NetworkConfig, Outputs
 from proco.models.normalise import Normalise
 
@@ -32,9 +33,9 @@ VARIANTS = [
 ]
 
 
-def make_network() -> Network:
+def make_network(**options: int) -> Network:
     torch.manual_seed(0)
-    config = NetworkConfig(backbone="resnet8", hidden=16, dim=8)
+    config = NetworkConfig(backbone="resnet8", options=options, hidden=16, dim=8)
     return Network(config, 3, Normalise(torch.zeros(3), torch.ones(3)), with_projector=True)
 
 
@@ -48,7 +49,9 @@ def outputs_of(network: Network, views: int) -> tuple[list[Outputs], torch.Tenso
 def values_of(
     stage: Stage, outputs: Sequence[Outputs], labels: torch.Tensor, network: Network
 ) -> dict[str, torch.Tensor]:
-    return {name: weighted.term(outputs, Targets.of(labels), network) for name, weighted in stage.terms.items()}
+    return {
+        name: weighted.term(outputs, Targets.of(labels), network.classifier) for name, weighted in stage.terms.items()
+    }
 
 
 @pytest.mark.parametrize("method", VARIANTS, ids=lambda method: type(method).__name__)
@@ -71,6 +74,30 @@ def test_every_stage_gives_finite_losses_and_reaches_all_that_learns(method: Met
             assert any(parameter.grad.abs().max() > 0 for parameter in parameters), part
 
 
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+def test_an_expert_learns_as_if_it_were_alone(method: Method) -> None:
+    """Gradients of what belongs to the first of two experts are those of a network without the second."""
+    torch.manual_seed(3)
+    stage = method.expert_stages(TASK, 3, num_experts=2)[0]
+    torch.manual_seed(3)
+    stage_alone = method.stages(TASK, 3)[0]  # its terms begin as those of the first expert
+    network = make_network(experts=2, shared_stages=0)
+    alone = first_expert(network)
+    for each, objective in ((network, stage), (alone, stage_alone)):
+        outputs, labels = outputs_of(each, len(stage.views))
+        for weighted in objective.terms.values():
+            weighted.term.start_epoch()
+        sum(objective.terms[n].weight * v for n, v in values_of(objective, outputs, labels, each).items()).backward()
+    for own, expected in (
+        (network.backbone.experts[0], alone.backbone.stages),
+        (network.classifier[0], alone.classifier),
+        (network.projector[0], alone.projector),
+    ):
+        for parameter, twin in zip(own.parameters(), expected.parameters(), strict=True):
+            torch.testing.assert_close(parameter.grad, twin.grad)
+    assert any(parameter.grad.abs().max() > 0 for parameter in network.backbone.experts[1].parameters())
+
+
 @pytest.mark.parametrize("method", VARIANTS, ids=lambda method: type(method).__name__)
 def test_settings_round_trip_and_are_documented(method: Method) -> None:
     holder = make_dataclass("Holder", [("method", Method)], frozen=True)
@@ -88,7 +115,7 @@ def test_a_few_steps_lower_the_loss(method: Method) -> None:
     totals = []
     for _ in range(8):
         outputs, labels = outputs_of(network, len(stage.views))
-        total = sum(w.weight * w.term(outputs, Targets.of(labels), network) for w in stage.terms.values())
+        total = sum(w.weight * w.term(outputs, Targets.of(labels), network.classifier) for w in stage.terms.values())
         optimizer.zero_grad()
         total.backward()
         optimizer.step()
@@ -130,7 +157,7 @@ def test_bcl_centres_are_made_of_the_classifier() -> None:
     stage = Bcl().stages(TASK, 1)[0]
     term = stage.terms["bcl"].term.eval()
     outputs, labels = outputs_of(network, 3)
-    value = term(outputs, Targets.of(labels), network)
+    value = term(outputs, Targets.of(labels), network.classifier)
     layers = term.term.centre_projector.layers
     centres = normalize(layers(network.classifier.weight), dim=1)
     items = torch.cat([outputs[1].embeddings, outputs[2].embeddings, centres]).double()  # type: ignore[list-item]
@@ -153,7 +180,7 @@ def test_proco_scores_each_view_after_taking_it_in() -> None:
     outputs, labels = outputs_of(network, 3)
     criterion = term.term.criterion
     twin = copy.deepcopy(criterion)
-    value = term(outputs, Targets.of(labels), network)
+    value = term(outputs, Targets.of(labels), network.classifier)
     expected = (twin(outputs[1].embeddings, labels) + twin(outputs[2].embeddings, labels)) / 2
     torch.testing.assert_close(value, expected)
     assert criterion.moments.counts.tolist() == [6, 4, 2]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from proco.models.network import Network, NetworkConfig
+from proco.models.network import Network, NetworkConfig, Outputs
 from proco.models.normalise import Normalise
 
 IMAGES = torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -15,22 +15,28 @@ def make(classifier: str = "linear", **options: int) -> Network:
     return Network(config, 5, Normalise(torch.zeros(3), torch.ones(3)), with_projector=True).eval()
 
 
+def each(outputs: Outputs) -> list[torch.Tensor]:
+    """Return all tensors, of the experts too."""
+    return [v for one in (outputs, *outputs.experts) for v in one[:3] if v is not None]
+
+
 @pytest.mark.parametrize("classifier", ["linear", "cosine"])
 def test_logits_are_the_mean_of_the_experts(classifier: str) -> None:
     network = make(classifier, experts=3)
     outputs = network(IMAGES)
     assert outputs.features.shape == (4, 192)
-    assert outputs.expert_logits.shape == (4, 3, 5)
-    torch.testing.assert_close(outputs.logits, outputs.expert_logits.mean(dim=1))
-    heads = network.classifier.classifiers
-    for number, (head, part) in enumerate(zip(heads, outputs.features.chunk(3, dim=1), strict=True)):
-        torch.testing.assert_close(outputs.expert_logits[:, number], head(part))
-    assert network.classifier.weight.shape == (5, 192)
+    assert outputs.embeddings is None
+    torch.testing.assert_close(outputs.logits, sum(expert.logits for expert in outputs.experts) / 3)
+    assert torch.equal(torch.cat([expert.features for expert in outputs.experts], dim=1), outputs.features)
+    for number, expert in enumerate(outputs.experts):
+        assert expert.logits.shape == (4, 5)
+        torch.testing.assert_close(expert.logits, network.classifier[number](expert.features))
+        torch.testing.assert_close(expert.embeddings, network.projector[number](expert.features))
 
 
 def test_one_expert_is_a_plain_classifier() -> None:
     outputs = make()(IMAGES)
-    assert outputs.expert_logits is None
+    assert outputs.experts == ()
     assert {name for name in make().state_dict() if name.startswith("classifier")} == {
         "classifier.weight",
         "classifier.bias",
@@ -41,10 +47,9 @@ def test_one_expert_is_a_plain_classifier() -> None:
 def test_outputs_are_cut_by_views(experts: int) -> None:
     outputs = make(experts=experts)(IMAGES)
     first, second = outputs.split(2)
-    for whole, *parts in zip(outputs, first, second, strict=True):
-        assert (whole is None) == (parts[0] is None)
-        if whole is not None:
-            assert torch.equal(torch.cat(parts), whole)
+    assert len(first.experts) == len(second.experts) == len(outputs.experts)
+    for whole, *halves in zip(each(outputs), each(first), each(second), strict=True):
+        assert torch.equal(torch.cat(halves), whole)
 
 
 def test_heads_compute_in_float32_under_autocast() -> None:
@@ -53,7 +58,8 @@ def test_heads_compute_in_float32_under_autocast() -> None:
     # float16: a bfloat16 product is an illegal instruction on some of the CPUs these tests run on.
     with torch.autocast("cpu", torch.float16):
         outputs = network(IMAGES)
-    assert {value.dtype for value in outputs} == {torch.float32}
-    assert torch.equal(outputs.expert_logits, network.classifier(outputs.features))
-    assert torch.equal(outputs.embeddings, network.projector(outputs.features))
-    assert {value.dtype for value in network.double()(IMAGES)} == {torch.float64}
+    assert {value.dtype for value in each(outputs)} == {torch.float32}
+    for number, expert in enumerate(outputs.experts):
+        assert torch.equal(expert.logits, network.classifier[number](expert.features))
+        assert torch.equal(expert.embeddings, network.projector[number](expert.features))
+    assert {value.dtype for value in each(network.double()(IMAGES))} == {torch.float64}

@@ -12,7 +12,6 @@ from tests.training.test_trainer import PROCO, small_config
 from proco.data.arrays import Arrays
 from proco.data.dataset import Dataset
 from proco.data.prepare import DataConfig
-from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.proco_plus import ProCoPlus
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
@@ -44,12 +43,12 @@ def test_finished_run_is_evaluated_and_reused(tiny_dataset: Dataset, tmp_path: P
 
 
 def test_of_experts_the_first_is_kept(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    method = ProCoPlus(views=PROCO.views, expert_taus=(1.0, 1.0), first_expert=True)
+    method = ProCoPlus(views=PROCO.views, expert_agreement=0.5, first_expert=True)
     config = npz_config(tmp_path / "data.npz", tiny_dataset, method=method, epochs=2)
     experts = replace(config.network, options={"experts": 2})
     folder = RunFolder(tmp_path / "run")
     summary = fit_or_reuse(replace(config, network=experts), folder, Silent())
-    plain = Trainer(replace(config, method=LogitAdjustment()))  # a network without experts, and without a projector
+    plain = Trainer(replace(config, method=PROCO))  # a network without experts
     plain.network.load_state_dict(folder.load_weights())
     trainer = load_run(folder)
     assert trainer.network.backbone.num_experts == 1

@@ -20,7 +20,7 @@ from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
 from proco.methods.supcon import SupCon
 from proco.models.network import NetworkConfig
-from proco.optim import OptimConfig
+from proco.optim import SGD, OptimConfig
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import EngineConfig, TrainConfig
@@ -326,6 +326,20 @@ def test_automatic_batch_scales_the_learning_rate(tiny_dataset: Dataset, tmp_pat
     config = replace(small_config(epochs=2), batch_size="auto", optim=OptimConfig(lr=0.8, schedule="constant"))
     fit(config, tiny_dataset, tmp_path / "run")
     assert [record["lr"] for record in RunFolder(tmp_path / "run").records()] == [0.05, 0.05]
+
+
+def test_warm_up_by_steps_reaches_every_step(
+    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: list[float] = []
+    step = SGD.step
+    monkeypatch.setattr(SGD, "step", lambda self: (rates.append(float(self.rate)), step(self)))
+    optim = OptimConfig(lr=0.1, schedule="constant", warmup=0.5, warmup_by="step")
+    fit(replace(small_config(epochs=2), optim=optim), tiny_dataset, tmp_path / "run")
+    steps = len(rates) // 2
+    assert steps > 1
+    assert rates == pytest.approx([0.1 * (n + 1) / steps for n in range(steps)] + [0.1] * steps)
+    assert [record["lr"] for record in RunFolder(tmp_path / "run").records()] == pytest.approx([0.1, 0.1])
 
 
 def test_with_a_validation_split_the_test_is_looked_at_once(tiny_dataset: Dataset, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def choice_table(runs: Runs) -> str:
     """Return a row for each recipe and set of changes to it: its accuracy, and by how much it is above its base.
 
     The base of a/b/c is a/b/base, compared with over the seeds that both have. The base comes first, then the others by
-    what they gain, then the recipes that wait for a run.
+    what they gain, then the recipes that wait for a run. What was run and is no recipe any more goes by its last name.
     """
     grouped: dict[tuple[str, str], list[Entry]] = {}
     for entry in runs.choosing:
@@ -26,7 +26,7 @@ def choice_table(runs: Runs) -> str:
         gain = None if base is entries else Difference.paired(_by_seed(entries), _by_seed(base))
         about = runs.recipes.get(recipe, entries[0]["config"]).get("about", "")
         row = {
-            "recipe": recipe,
+            "recipe": recipe if recipe in runs.recipes else recipe.rpartition("/")[2],
             "what it is": about + (f" With {changes}." if changes else ""),
             "accuracy": str(Spread.of(list(_by_seed(entries).values()))),
             "over base": "-" if gain is None else f"{number(gain.mean, signed=True)} ({gain.n})",

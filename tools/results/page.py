@@ -192,9 +192,14 @@ seeds of one recipe accuracies differ by half a point, so that a gain below one 
 
 The aim of `proco_plus` is 54 % on the test set at imbalance 100. What the literature adds to such a recipe (pasted
 boxes, agreement between views, averaged weights, a last stretch for the head) moves accuracy between frequent and rare
-classes here, but does not raise the mean of all. What is tried next is what may give better features to a network of
-this size: experts that teach each other, of which one is kept; steps that look for flat minima; batch norms that see
-the classifier's view alone.
+classes here, but does not raise the mean of all. What can be won is variance: networks together are far better than
+each of them. Steps that look for flat minima, and the mean of weights at a high rate, are hints of half a point.
+
+Of three experts that teach each other, the one kept was worse the less they shared. The reason was found in the saved
+weights: they recognised the classifier's training views as well as ever, but images as they are badly. They had agreed
+on the projector's views too, of which no label tells them anything, and the cheapest way to agree there is to say the
+same of all; a network can tell such a view from the classifier's, and an image as it is looks more like the former.
+Since then experts agree on the classifier's view alone, and each has a projector of its own. These runs wait.
 
 {choice_table(runs)}"""
 

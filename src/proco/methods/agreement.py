@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import kl_div
 
 from proco.losses.class_counts import log_prior
 from proco.methods.method import EpochTerm, Targets, Term
-from proco.models.network import Network, Outputs
+from proco.models.network import Outputs
 
 
 class Agreement(EpochTerm):
@@ -26,7 +26,7 @@ class Agreement(EpochTerm):
         self.register_buffer("log_prior", log_prior(class_counts, torch.float32))
         self.ramp = ramp
 
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean over views and images, those that do not count being 0."""
         first = (outputs[0].logits + self.log_prior).log_softmax(dim=1)
         losses = []
@@ -44,7 +44,9 @@ class ExpertAgreement(Term):
 
     (ONE, NeurIPS 2018, with the mean for its gate; NCL, CVPR 2022.) Probabilities are those under the class priors: of
     expert e, with strength taus[e] of the adjustment, by z_e + taus[e] log prior; of all together by the mean of these.
-    Every view counts, and what is pasted into the first changes nothing: all experts see the same image.
+    The first view alone counts. It is the one that the classifier learns labels by; of views without labels experts
+    agree most easily by saying the same of all, and they learn to tell such views, and images as they are, from it.
+    What is pasted into it changes nothing: all experts see the same image.
     """
 
     adjustments: Tensor
@@ -55,10 +57,10 @@ class ExpertAgreement(Term):
         self.register_buffer("adjustments", strengths * log_prior(class_counts, torch.float32))
         self.temperature = temperature
 
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
-        """Return the mean over views, images and experts."""
-        logits = torch.stack([view.expert_logits for view in outputs if view.expert_logits is not None])
-        logits = (logits + self.adjustments) / self.temperature  # (V, N, E, K)
-        together = logits.detach().mean(dim=2, keepdim=True).log_softmax(dim=3)
-        divergence = kl_div(logits.log_softmax(dim=3), together, reduction="none", log_target=True).sum(dim=3)
-        return self.temperature**2 * divergence.mean()
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
+        """Return the sum over experts of the mean over images."""
+        logits = torch.stack([expert.logits for expert in outputs[0].experts], dim=1)
+        logits = (logits + self.adjustments) / self.temperature  # (N, E, K)
+        together = logits.detach().mean(dim=1, keepdim=True).log_softmax(dim=2).expand_as(logits)
+        divergence = kl_div(logits.log_softmax(dim=2), together, reduction="none", log_target=True)
+        return self.temperature**2 * divergence.sum(dim=(1, 2)).mean()

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from proco.losses.balanced_contrastive import BalancedContrastiveLoss
 from proco.methods.method import Method, Targets, Task, Term
 from proco.methods.pairs import stacked
 from proco.methods.two_branch import TwoBranch
 from proco.models.heads import Projector
-from proco.models.network import Network, Outputs
+from proco.models.network import Outputs
 
 
 class BalancedPairs(Term):
@@ -21,12 +21,11 @@ class BalancedPairs(Term):
         self.criterion = criterion
         self.centre_projector = centre_projector
 
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the criterion's value; its gradient reaches the classifier too."""
         embeddings, all_labels, *gathered = stacked(outputs, targets.labels)
-        loss: Tensor = self.criterion(
-            embeddings, all_labels, self.centre_projector(network.classifier.weight), *gathered
-        )
+        centres = self.centre_projector(classifier.get_parameter("weight"))
+        loss: Tensor = self.criterion(embeddings, all_labels, centres, *gathered)
         return loss
 
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from proco.augment.auto import Auto
 from proco.config import Choice
 from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
+from proco.models.heads import ExpertHeads
 from proco.models.network import Network, Outputs
 from proco.registry import Registry
 
@@ -35,8 +36,8 @@ class Term(nn.Module, ABC):
     """A part of an objective: a module, so that its prototypes learn and its statistics are saved with the run."""
 
     @abstractmethod
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
-        """Return a scalar from the outputs of each view of a batch and what its images show."""
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
+        """Return a scalar from the outputs of each view of a batch, what its images show, and whose logits they are."""
 
     def start_epoch(self) -> None:
         """Do what is due before the first batch of an epoch; by default nothing."""
@@ -67,10 +68,9 @@ class Task(NamedTuple):
     """What a method knows of the data and the network when it builds its terms."""
 
     class_counts: Tensor  # (K,) training samples of each class
-    num_features: int  # of the backbone
+    num_features: int  # of the backbone, or of each of its experts
     hidden: int  # of the projector
     dim: int  # of the embeddings
-    num_experts: int = 1  # of the backbone
 
 
 PARTS = ("backbone", "classifier", "projector")
@@ -123,6 +123,10 @@ class Method(Choice, ABC):
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the stages of a run of the given length, their terms built for the task."""
 
+    def expert_stages(self, task: Task, epochs: int, num_experts: int) -> tuple[Stage, ...]:
+        """Return the stages for a network of several experts; by default each learns as if it were alone."""
+        return side_by_side([self.stages(task, epochs) for _ in range(num_experts)])
+
     def kept(self, network: Network) -> Network:
         """Return what of a trained network is kept, saved and evaluated later; by default all of it."""
         return network
@@ -139,10 +143,48 @@ class Classification(Term):
         super().__init__()
         self.criterion = criterion
 
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the criterion's value."""
         loss: Tensor = self.criterion(outputs[0].logits, targets.labels)
         return loss
+
+
+class EachExpert(Term):
+    """The sum of a term over experts, each of which has its own."""
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        super().__init__()
+        self.terms = nn.ModuleList(terms)
+
+    def start_epoch(self) -> None:
+        """Let the terms know."""
+        for term in self.terms:
+            assert isinstance(term, Term)
+            term.start_epoch()
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
+        """Return the sum, of outputs of a network of experts and with its classifiers."""
+        assert isinstance(classifier, ExpertHeads)
+        by_expert = zip(*(view.experts for view in outputs), strict=True)
+        values = [
+            term(views, targets, head) for term, views, head in zip(self.terms, by_expert, classifier, strict=True)
+        ]
+        return torch.stack(values).sum()
+
+
+def side_by_side(stages_of: Sequence[Sequence[Stage]]) -> tuple[Stage, ...]:
+    """Return stages in which experts learn side by side, from the stages of each, alike but for their terms.
+
+    The terms are summed, so that the others change nothing for what belongs to one expert alone.
+    """
+    together = []
+    for stages in zip(*stages_of, strict=True):
+        terms = {
+            name: WeightedTerm(weight, EachExpert([stage.terms[name].term for stage in stages]))
+            for name, (weight, _) in stages[0].terms.items()
+        }
+        together.append(replace(stages[0], terms=terms))
+    return tuple(together)
 
 
 def joint_embeddings(outputs: Sequence[Outputs]) -> list[Tensor]:

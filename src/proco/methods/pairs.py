@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from proco.distributed import all_gather_rows, rank, world_size
 from proco.losses.supcon import SupConLoss
 from proco.methods.method import Targets, Term, joint_embeddings
-from proco.models.network import Network, Outputs
+from proco.models.network import Outputs
 
 
 class Pairs(Term):
@@ -18,7 +18,7 @@ class Pairs(Term):
         super().__init__()
         self.criterion = criterion
 
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the criterion's value."""
         loss: Tensor = self.criterion(*stacked(outputs, targets.labels))
         return loss

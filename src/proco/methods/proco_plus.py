@@ -13,7 +13,17 @@ from proco.losses.class_counts import log_prior
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.losses.proco import ProCoLoss
 from proco.methods.agreement import Agreement, ExpertAgreement
-from proco.methods.method import EpochTerm, Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
+from proco.methods.method import (
+    EpochTerm,
+    Method,
+    Stage,
+    Targets,
+    Task,
+    Term,
+    WeightedTerm,
+    joint_embeddings,
+    side_by_side,
+)
 from proco.methods.proco import ProCo
 from proco.methods.two_branch import BehindFirst, MeanOverViews
 from proco.models.experts import first_expert
@@ -27,52 +37,37 @@ class SharedClassification(EpochTerm):
 
     share is that of the area, moved by `trust` towards what the class distributions see in the embedding: the
     probability of y rather than the pasted class, without the prior (ConCutMix's idea, with ProCo's distributions for
-    its prototypes).
-
-    taus: strength of the adjustment, one for the logits or one for each expert, whose losses are then averaged. In the
-    first plain_epochs it is 0, plain cross-entropy.
+    its prototypes). tau is the strength of the adjustment; in the first plain_epochs it is 0, plain cross-entropy.
     """
 
-    log_prior: Tensor
+    adjustment: Tensor
 
     def __init__(
         self,
         class_counts: Tensor,
         *,
-        taus: Sequence[float],
+        tau: float,
         trust: float,
         distributions: ProCoLoss,
         plain_epochs: int = 0,
     ) -> None:
         super().__init__()
-        self.criteria = nn.ModuleList(LogitAdjustedLoss(class_counts, tau=tau, reduction="none") for tau in taus)
-        self.taus, self.trust, self.plain_epochs = tuple(taus), trust, plain_epochs
-        self.register_buffer("log_prior", log_prior(class_counts, torch.float32))
+        self.criterion = LogitAdjustedLoss(class_counts, tau=tau, reduction="none")
+        self.trust, self.plain_epochs = trust, plain_epochs
+        self.register_buffer("adjustment", tau * log_prior(class_counts, torch.float32))
         self.distributions = (distributions,)  # in a tuple: another term's module, which saves and moves it
 
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean loss."""
         share = targets.share
         if self.trust:
             share = torch.where(share < 1, torch.lerp(share, self._seen_share(outputs[0], targets), self.trust), share)
-        losses = [
-            share * criterion(logits, targets.labels) + (1 - share) * criterion(logits, targets.pasted)
-            for criterion, logits in zip(self.criteria, self._logits(outputs[0]), strict=True)
-        ]
-        return torch.stack(losses).mean()
-
-    def _logits(self, view: Outputs) -> tuple[Tensor, ...]:
-        """Return those of each expert, or those of all where there is one strength for them, as the criteria want."""
-        if len(self.criteria) == 1:
-            logits: tuple[Tensor, ...] = (view.logits,)
-        else:
-            assert view.expert_logits is not None
-            logits = view.expert_logits.unbind(dim=1)
-        if not self.plain_epochs:
-            return logits
-        # What the criteria will add is taken off.
-        plain_prior = self.log_prior * (self.epoch <= self.plain_epochs)
-        return tuple(own - tau * plain_prior for tau, own in zip(self.taus, logits, strict=True))
+        logits = outputs[0].logits
+        if self.plain_epochs:  # what the criterion will add is taken off
+            logits = logits - self.adjustment * (self.epoch <= self.plain_epochs)
+        own, pasted = (self.criterion(logits, labels) for labels in (targets.labels, targets.pasted))
+        loss: Tensor = (share * own + (1 - share) * pasted).mean()
+        return loss
 
     @torch.no_grad()
     def _seen_share(self, view: Outputs, targets: Targets) -> Tensor:
@@ -89,7 +84,7 @@ class OtherViews(Term):
         super().__init__()
         self.criterion = LogitAdjustedLoss(class_counts, tau=tau)
 
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean over the views."""
         return torch.stack([self.criterion(view.logits, targets.labels) for view in outputs[1:]]).mean()
 
@@ -113,7 +108,7 @@ class ProCoPlus(ProCo):
     """Boxes of other images in the classifier's view (CutMix)."""
     expert_taus: tuple[float, ...] = ()
     """Strengths of the logit adjustment of the network's experts, such as 0, 1 and 2 (BalPoE, CVPR 2023): their mean
-    should be 1, that of what they say together. Without them, experts learn by their mean alone."""
+    should be 1, that of what they say together. Without them it is tau for all."""
     expert_agreement: float = 0.0
     """Weight of the divergence of each expert from all together, which then teach it."""
     expert_temperature: float = 1.0
@@ -177,17 +172,14 @@ class ProCoPlus(ProCo):
             ),
             "method.expert_taus is for two experts or more.": len(taus) == 1,
             "method.tau has no part where method.expert_taus are given.": bool(taus) and self.tau != 1,
-            "method.expert_agreement needs method.expert_taus: experts that learn on their own.": (
-                self.expert_agreement > 0 and not taus
-            ),
             "method.first_expert needs method.expert_taus that begin with 1: it predicts on its own.": (
-                self.first_expert and taus[:1] != (1,)
+                self.first_expert and bool(taus) and taus[0] != 1
             ),
             "method.plain_share is of the classifier's own view; leave method.others_weight out.": (
                 self.plain_share > 0 and self.others_weight > 0
             ),
             "experts of different method.expert_taus cannot agree while method.plain_share makes them alike.": (
-                self.plain_share > 0 and self.expert_agreement > 0 and set(taus) != {1.0}
+                self.plain_share > 0 and self.expert_agreement > 0 and len(set(taus)) > 1
             ),
         }
         for sentence, is_so in contradictions.items():
@@ -196,11 +188,9 @@ class ProCoPlus(ProCo):
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the joint stage, and the closing and the head's where they have epochs."""
-        if self.expert_taus and len(self.expert_taus) != task.num_experts:
-            raise ConfigError(
-                f"method.expert_taus has {len(self.expert_taus)} strengths, but the network has {task.num_experts} "
-                "experts; set network.options={experts: N}."
-            )
+        for name in ("expert_taus", "expert_agreement", "first_expert"):
+            if getattr(self, name):
+                raise ConfigError(f"method.{name} is for experts; set network.options={{experts: N}}.")
         if (late := self.closing_epochs + self.head_epochs) >= epochs:
             raise ConfigError(
                 f"method.closing_epochs and method.head_epochs make {late}, but the run has {epochs} epochs."
@@ -211,9 +201,8 @@ class ProCoPlus(ProCo):
                 f"method.plain_share makes {plain_epochs} epochs, but {epochs - late} come before closing and head."
             )
         criterion = self.criterion(task)
-        shown = shown_frequencies(task.class_counts, self.paste) if self.shown_prior else task.class_counts
         terms = {
-            **self._of_first_view(shown, criterion, plain_epochs),
+            "logit_adjustment": self._classification(self._frequencies(task, self.paste), criterion, plain_epochs),
             self.branch: WeightedTerm(self.weight, BehindFirst(MeanOverViews(criterion))),
         }
         if self.others_weight:
@@ -235,7 +224,7 @@ class ProCoPlus(ProCo):
                 joint,
                 epochs=self.closing_epochs,
                 views=(self.closing_view, *self.views[1:]),
-                terms=terms | self._of_first_view(task.class_counts, criterion),
+                terms=terms | {"logit_adjustment": self._classification(task.class_counts, criterion)},
                 paste=None,
                 optim={"lr": self.closing_lr, "schedule": "constant", "warmup": 0.0},
             )
@@ -244,26 +233,43 @@ class ProCoPlus(ProCo):
             head = Stage(
                 epochs=self.head_epochs,
                 views=self.views[:1],
-                terms=self._of_first_view(task.class_counts, criterion),
+                terms={"logit_adjustment": self._classification(task.class_counts, criterion)},
                 learning=("classifier",),
                 optim={"lr": self.head_lr, "weight_decay": 0.0, "schedule": "cosine", "warmup": 0.0},
             )
             stages.append(head)
         return tuple(stages)
 
-    def _of_first_view(
-        self, frequencies: Tensor, distributions: ProCoLoss, plain_epochs: int = 0
-    ) -> dict[str, WeightedTerm]:
-        """Return the terms that know how often each class is shown."""
-        taus = self.expert_taus or (self.tau,)
-        classification = SharedClassification(
-            frequencies, taus=taus, trust=self.trust, distributions=distributions, plain_epochs=plain_epochs
+    def expert_stages(self, task: Task, epochs: int, num_experts: int) -> tuple[Stage, ...]:
+        """Return the stages of experts that differ in strength, and that teach each other."""
+        taus = self.expert_taus or (self.tau,) * num_experts
+        if len(taus) != num_experts:
+            raise ConfigError(
+                f"method.expert_taus has {len(taus)} strengths, but the network has {num_experts} experts."
+            )
+        alone = replace(self, expert_taus=(), expert_agreement=0.0, first_expert=False)
+        stages = side_by_side([replace(alone, tau=tau).stages(task, epochs) for tau in taus])
+        if not self.expert_agreement:
+            return stages
+        return tuple(
+            replace(stage, terms={**stage.terms, "expert_agreement": self._expert_agreement(task, stage, taus)})
+            for stage in stages
         )
-        terms = {"logit_adjustment": WeightedTerm(1.0, classification)}
-        if self.expert_agreement:
-            together = ExpertAgreement(frequencies, taus=taus, temperature=self.expert_temperature)
-            terms["expert_agreement"] = WeightedTerm(self.expert_agreement, together)
-        return terms
+
+    def _frequencies(self, task: Task, paste: Paste | None) -> Tensor:
+        """Return how often the classifier is shown a class, as far as its adjustment is to know, (K,)."""
+        return shown_frequencies(task.class_counts, paste) if paste and self.shown_prior else task.class_counts
+
+    def _classification(self, frequencies: Tensor, distributions: ProCoLoss, plain_epochs: int = 0) -> WeightedTerm:
+        term = SharedClassification(
+            frequencies, tau=self.tau, trust=self.trust, distributions=distributions, plain_epochs=plain_epochs
+        )
+        return WeightedTerm(1.0, term)
+
+    def _expert_agreement(self, task: Task, stage: Stage, taus: Sequence[float]) -> WeightedTerm:
+        frequencies = self._frequencies(task, stage.paste)
+        term = ExpertAgreement(frequencies, taus=taus, temperature=self.expert_temperature)
+        return WeightedTerm(self.expert_agreement, term)
 
     def kept(self, network: Network) -> Network:
         """Return the network, or its first expert."""
@@ -271,6 +277,6 @@ class ProCoPlus(ProCo):
 
     def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
         """Return the classifier's logits: of all experts together, or of the first."""
-        if self.first_expert and outputs.expert_logits is not None:  # before the others are gone
-            return outputs.expert_logits[:, 0]
+        if self.first_expert and outputs.experts:  # before the others are gone
+            return outputs.experts[0].logits
         return outputs.logits

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from proco.losses.supcon import SupConLoss
 from proco.methods.method import Method, Targets, Task, Term
 from proco.methods.pairs import Pairs
 from proco.methods.proco import ProCo
 from proco.methods.two_branch import MeanOverViews
-from proco.models.network import Network, Outputs
+from proco.models.network import Outputs
 
 
 class Sum(Term):
@@ -27,9 +27,9 @@ class Sum(Term):
             assert isinstance(term, Term)
             term.start_epoch()
 
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the sum."""
-        values: list[Tensor] = [term(outputs, targets, network) for term in self.children()]
+        values: list[Tensor] = [term(outputs, targets, classifier) for term in self.children()]
         return sum(values[1:], start=values[0])
 
 

@@ -12,7 +12,7 @@ from proco.augment import Auto, Sim, View
 from proco.errors import ConfigError
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.methods.method import Classification, Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
-from proco.models.network import Network, Outputs
+from proco.models.network import Outputs
 
 
 class MeanOverViews(Term):
@@ -27,7 +27,7 @@ class MeanOverViews(Term):
         if callable(start := getattr(self.criterion, "start_epoch", None)):
             start()
 
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean loss."""
         return torch.stack([self.criterion(view, targets.labels) for view in joint_embeddings(outputs)]).mean()
 
@@ -43,9 +43,9 @@ class BehindFirst(Term):
         """Let the term know."""
         self.term.start_epoch()
 
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, network: Network) -> Tensor:
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the term's value."""
-        value: Tensor = self.term(outputs[1:], targets, network)
+        value: Tensor = self.term(outputs[1:], targets, classifier)
         return value
 
 

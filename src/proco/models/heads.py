@@ -1,6 +1,4 @@
-"""Heads: from features to logits (linear, cosine, of several experts) and to unit embeddings (projector)."""
-
-from collections.abc import Sequence
+"""Heads: from features to logits (linear, cosine) and to unit embeddings (projector), of several experts too."""
 
 import torch
 from torch import Tensor, nn
@@ -28,24 +26,6 @@ class CosineClassifier(nn.Module):
         return f"num_features={num_features}, num_classes={num_classes}, scale={self.scale}"
 
 
-class ExpertClassifiers(nn.Module):
-    """A classifier for each expert: logits (N, E, K) of features (N, E d), the experts' side by side."""
-
-    def __init__(self, classifiers: Sequence[nn.Linear | CosineClassifier]) -> None:
-        super().__init__()
-        self.classifiers = nn.ModuleList(classifiers)
-
-    @property
-    def weight(self) -> Tensor:
-        """The weights of all, (K, E d): what a class is to the experts together."""
-        return torch.cat([classifier.weight for classifier in self.classifiers], dim=1)  # type: ignore[misc]
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the logits of each expert."""
-        parts = features.chunk(len(self.classifiers), dim=1)
-        return torch.stack([head(part) for head, part in zip(self.classifiers, parts, strict=True)], dim=1)
-
-
 class Projector(nn.Module):
     """Linear, batch norm, ReLU, linear: unit embeddings (N, dim) of features (N, d), from PyTorch's initialisation.
 
@@ -62,3 +42,11 @@ class Projector(nn.Module):
         """Return the embeddings, normalised in float32 also under autocast."""
         projected = self.layers(features)
         return normalize(projected.to(torch.promote_types(projected.dtype, torch.float32)), dim=1)
+
+
+class ExpertHeads(nn.ModuleList):
+    """A head for each expert, all classifiers or all projectors, on its part of features (N, E d)."""
+
+    def forward(self, features: Tensor) -> list[Tensor]:
+        """Return what each head makes of its part."""
+        return [head(part) for head, part in zip(self, features.chunk(len(self), dim=1), strict=True)]

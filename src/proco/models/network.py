@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from proco.errors import ConfigError
 from proco.models.backbones import build_backbone
-from proco.models.heads import CosineClassifier, ExpertClassifiers, Projector
+from proco.models.heads import CosineClassifier, ExpertHeads, Projector
 from proco.models.normalise import Normalise
 
 
@@ -18,12 +18,14 @@ class Outputs(NamedTuple):
     features: Tensor  # (N, d), of the backbone
     logits: Tensor  # (N, K), of the classifier
     embeddings: Tensor | None  # (N, p) unit vectors, of the projector where there is one
-    expert_logits: Tensor | None = None  # (N, E, K) of each expert, whose mean the logits are, where there are several
+    experts: tuple["Outputs", ...] = ()  # of each, where there are several: features side by side, logits their mean
 
     def split(self, parts: int) -> list["Outputs"]:
         """Cut the rows into equal parts, one for each view of a joint forward."""
-        columns = ([None] * parts if value is None else value.chunk(parts) for value in self)
-        return [Outputs(*row) for row in zip(*columns, strict=True)]
+        features, logits = self.features.chunk(parts), self.logits.chunk(parts)
+        embeddings = [None] * parts if self.embeddings is None else self.embeddings.chunk(parts)
+        experts = zip(*(expert.split(parts) for expert in self.experts), strict=True) if self.experts else [()] * parts
+        return [Outputs(*row) for row in zip(features, logits, embeddings, experts, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,8 @@ class NetworkConfig:
 class Network(nn.Module):
     """Normalisation, backbone, classifier and, where asked for, projector: uint8 images (N, C, H, W) to `Outputs`.
 
+    Experts, where the backbone has several, have a classifier and a projector each.
+
     Autocast is for the backbone. The heads compute in float32 at least: rounded to bfloat16, logits of 10 would go in
     steps of 0.06, and of classes that are close the first would win. Several views of a batch go through it stacked
     along N, so that batch norms see them together, as in the official code.
@@ -68,11 +72,14 @@ class Network(nn.Module):
         self.backbone = build_backbone(
             config.backbone, in_channels=len(normalise.mean), pretrained=config.pretrained, **config.options
         )
-        num_features: int = self.backbone.num_features
-        experts = self.backbone.num_experts
-        classifiers = [_classifier(config, num_features // experts, num_classes) for _ in range(experts)]
-        self.classifier = classifiers[0] if experts == 1 else ExpertClassifiers(classifiers)
-        self.projector = Projector(num_features, hidden=config.hidden, dim=config.dim) if with_projector else None
+        num_experts: int = self.backbone.num_experts
+        num_features = self.backbone.num_features // num_experts
+        classifiers = [_classifier(config, num_features, num_classes) for _ in range(num_experts)]
+        self.classifier = classifiers[0] if num_experts == 1 else ExpertHeads(classifiers)
+        self.projector: Projector | ExpertHeads | None = None
+        if with_projector:
+            projectors = [Projector(num_features, hidden=config.hidden, dim=config.dim) for _ in range(num_experts)]
+            self.projector = projectors[0] if num_experts == 1 else ExpertHeads(projectors)
 
     def forward(self, images: Tensor) -> Outputs:
         """Return features, logits and embeddings of the images."""
@@ -84,9 +91,11 @@ class Network(nn.Module):
     def _heads(self, features: Tensor) -> Outputs:
         embeddings = None if self.projector is None else self.projector(features)
         logits = self.classifier(features)
-        if logits.dim() == 2:
+        if not isinstance(self.classifier, ExpertHeads):
             return Outputs(features, logits, embeddings)
-        return Outputs(features, logits.mean(dim=1), embeddings, logits)
+        parts = features.chunk(len(logits), dim=1)
+        experts = tuple(map(Outputs, parts, logits, embeddings or [None] * len(logits)))
+        return Outputs(features, torch.stack(logits).mean(dim=0), None, experts)
 
 
 def _classifier(config: NetworkConfig, num_features: int, num_classes: int) -> nn.Linear | CosineClassifier:

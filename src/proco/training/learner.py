@@ -59,7 +59,7 @@ class Learner(nn.Module):
         with autocast_to(self.autocast, views.device):
             by_view = self._through_network(views)
             targets = self._taught(views[1:], targets)
-        values = torch.stack([term(by_view, targets, self.network) for term in self.terms])
+        values = torch.stack([term(by_view, targets, self.network.classifier) for term in self.terms])
         accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
         return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
 

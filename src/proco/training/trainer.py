@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -99,14 +99,12 @@ class Trainer:
                 with_projector=config.method.needs_projector,
             )
             backbone = self.network.backbone
-            task = Task(
-                self.class_counts,
-                backbone.num_features,
-                config.network.hidden,
-                config.network.dim,
-                backbone.num_experts,
-            )
-            self.stages = config.method.stages(task, config.epochs)
+            num_features = backbone.num_features // backbone.num_experts
+            task = Task(self.class_counts, num_features, config.network.hidden, config.network.dim)
+            if backbone.num_experts == 1:
+                self.stages = config.method.stages(task, config.epochs)
+            else:
+                self.stages = config.method.expert_stages(task, config.epochs, backbone.num_experts)
         # Here and not in the stage: what does not fit is said before a folder is begun.
         self.loaders = [
             EpochLoader(
@@ -217,10 +215,13 @@ class Trainer:
         end = first_epoch + stage.epochs
         batches = loader.begin(course.epoch)
         for epoch in range(course.epoch, end):
-            rate = self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs)
-            optimizer.rate.fill_(rate)
+            steps = len(loader)
+            rates = [
+                self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs, (number + 1) / steps)
+                for number in range(steps)
+            ]
             epoch_started = time.perf_counter()
-            means = self._train_epoch(learner, step, batches, epoch, len(loader), journal)
+            means = self._train_epoch(learner, step, batches, epoch, rates, journal)
             if epoch + 1 < end:
                 batches = loader.begin(epoch + 1)  # while a GPU is still at work on this one
             wait_for(self.device)
@@ -228,7 +229,12 @@ class Trainer:
             require_finite(values, learner.names, epoch, journal.folder)
             course.train_seconds += time.perf_counter() - epoch_started
             course.images += len(values) * loader.batch_size
-            record = {"epoch": epoch, "stage": number, "lr": rate, **means_of(values, learner.names, learner.weights)}
+            record = {
+                "epoch": epoch,
+                "stage": number,
+                "lr": rates[-1],
+                **means_of(values, learner.names, learner.weights),
+            }
             is_last = epoch + 1 == self.epochs
             if epoch + engine.evaluate_last >= self.epochs or (epoch + 1) % engine.evaluate_every == 0:
                 self._renew_statistics(loader, stage, epoch)
@@ -247,15 +253,26 @@ class Trainer:
             journal.listener.on_epoch(record)
 
     def _train_epoch(
-        self, learner: Learner, step: Step, batches: Iterator[Batch], epoch: int, steps: int, journal: Journal
+        self,
+        learner: Learner,
+        step: Step,
+        batches: Iterator[Batch],
+        epoch: int,
+        rates: Sequence[float],
+        journal: Journal,
     ) -> Tensor:
-        """Return the values of the terms and the accuracy of every step, (steps, T + 1); a GPU is not waited for."""
+        """Return the values of the terms and the accuracy of every step, (steps, T + 1); a GPU is not waited for.
+
+        rates: the learning rate of each step.
+        """
         torch.manual_seed(seed_for(self.config.seed, epoch, "network", rank()))  # dropout, of each rank its own
         learner.start_epoch()
         history = []
-        for number, batch in enumerate(batches):
+        for number, (batch, rate) in enumerate(zip(batches, rates, strict=True)):
+            if number == 0 or rate != rates[number - 1]:
+                step.optimizer.rate.fill_(rate)
             history.append(step(batch).clone())  # the recorded step writes its values to one place
-            journal.listener.on_step(epoch, number + 1, steps)
+            journal.listener.on_step(epoch, number + 1, len(rates))
         return all_reduce_sum(torch.stack(history)) / world_size()
 
     def _renew_statistics(self, loader: EpochLoader, stage: Stage, epoch: int) -> None:

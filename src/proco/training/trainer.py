@@ -215,10 +215,9 @@ class Trainer:
         end = first_epoch + stage.epochs
         batches = loader.begin(course.epoch)
         for epoch in range(course.epoch, end):
-            steps = len(loader)
             rates = [
-                self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs, (number + 1) / steps)
-                for number in range(steps)
+                self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs, done / len(loader))
+                for done in range(1, len(loader) + 1)
             ]
             epoch_started = time.perf_counter()
             means = self._train_epoch(learner, step, batches, epoch, rates, journal)

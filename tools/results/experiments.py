@@ -91,12 +91,14 @@ AUGMENTATION = Grid(
     },
 )
 FAITHFULNESS = Grid(
-    "ProCo with",
+    "runs",
     [""],
     {
-        "bfloat16 products, weight decay 2e-4 (the recipe)": [_PROCO],
-        "float32 products": [f"{ABLATIONS}/proco_float32"],
-        "weight decay 4e-4": [f"{ABLATIONS}/proco_weight_decay"],
+        "ProCo, the recipe: bfloat16 products, weight decay 2e-4": [_PROCO],
+        "ProCo, float32 products": [f"{ABLATIONS}/proco_float32"],
+        "ProCo, weight decay 4e-4": [f"{ABLATIONS}/proco_weight_decay"],
+        "logit adjustment, the recipe: one view": ["cifar100_lt/logit_adjustment_100"],
+        "logit adjustment, three views": [f"{ABLATIONS}/logit_adjustment_views"],
     },
 )
 BALANCED = Grid(

@@ -133,10 +133,11 @@ on the frozen backbone. The paper shows a figure without numbers; settings are S
 
 {_figure(runs, BATCH_SIZE, "Test accuracy by batch size, a line a method")}{probe_table(runs)}
 
-### Precision and weight decay
+### What the paper leaves open
 
-What might stand between these runs and the official code: the precision of products, and the weight decay, for which
-the paper's text has 4e-4 and its code 2e-4.
+What might stand between these runs and the paper's: the precision of products; the weight decay, for which its text has
+4e-4 and its code 2e-4; and how many views logit adjustment had. With ProCo's three it learns by the first, but the
+others pass the batch norms too.
 
 {grid_table(runs, experiments.FAITHFULNESS)}
 

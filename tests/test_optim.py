@@ -56,6 +56,8 @@ def test_warm_up_by_steps_is_a_straight_line() -> None:
     config = OptimConfig(lr=0.4, warmup=0.2, warmup_by="step")
     rates = [learning_rate(config, epoch, 10, (step + 1) / 4) for epoch in range(3) for step in range(4)]
     assert rates == pytest.approx([0.4 * (n + 1) / 8 for n in range(8)] + [0.4] * 4)
+    shorter = [learning_rate(replace(config, warmup=0.15), 0, 5, (step + 1) / 4) for step in range(4)]
+    assert shorter == pytest.approx([0.4 / 3, 0.8 / 3, 0.4, 0.4])  # over three quarters of an epoch
     by_epoch = replace(config, warmup_by="epoch")
     assert [learning_rate(by_epoch, 0, 10, (step + 1) / 4) for step in range(4)] == [0.2] * 4
 

@@ -26,7 +26,7 @@ class OptimConfig:
     warmup: float = 0.025
     """Share of the epochs over which the rate rises linearly."""
     warmup_by: Literal["epoch", "step"] = "epoch"
-    """Whether it rises from epoch to epoch, as in the official code, or with every step."""
+    """Whether it rises from epoch to epoch, over whole epochs as in the official code, or with every step."""
     milestones: tuple[float, ...] = (0.8, 0.9)
     """Shares of the epochs at which the step schedule multiplies the rate by `factor`."""
     factor: float = 0.1
@@ -56,10 +56,11 @@ def learning_rate(config: OptimConfig, epoch: int, epochs: int, done: float = 1.
     >>> [learning_rate(OptimConfig(), epoch, 200) for epoch in (0, 4, 159, 160, 180)]
     [0.06, 0.3, 0.3, 0.03, 0.003]
     """
-    rate = config.lr
-    warmup_epochs = math.floor(config.warmup * epochs + 1e-9)
-    if epoch < warmup_epochs:
-        return rate * (epoch + (done if config.warmup_by == "step" else 1)) / warmup_epochs
+    rate, warmup_epochs = config.lr, config.warmup * epochs
+    if config.warmup_by == "step" and epoch + done < warmup_epochs:
+        return rate * (epoch + done) / warmup_epochs
+    if config.warmup_by == "epoch" and epoch < (whole := math.floor(warmup_epochs + 1e-9)):
+        return rate * (epoch + 1) / whole
     if config.schedule == "cosine":
         # The official code's: never quite lr at the start, never quite 0 at the end.
         return rate * 0.5 * (1 + math.cos(math.pi * (epoch + 1) / (epochs + 1)))

@@ -27,6 +27,7 @@ METHODS: dict[str, Method] = {
     "bcl": Bcl(views=VIEWS),
     "supcon": SupCon(views=VIEWS),
     "proco_plus": ProCoPlus(views=VIEWS, agreement=0.5, norms_apart=True, closing_epochs=1),
+    "experts": ProCoPlus(views=VIEWS, expert_taus=(0.0, 2.0), expert_agreement=0.5, past_epochs=2, leave_one_out=True),
 }
 
 
@@ -34,7 +35,9 @@ def train(name: str) -> dict[str, Any]:
     """Train two epochs in float64, so that what differs is a mistake and not rounding grown large."""
     config = TrainConfig(
         method=METHODS[name],
-        network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
+        network=NetworkConfig(
+            backbone="resnet8", options={"experts": 2} if name == "experts" else {}, hidden=16, dim=16
+        ),
         optim=OptimConfig(lr=0.1, warmup=0.0, milestones=(), sharpness=0.05 if name == "proco_plus" else 0.0),
         engine=EngineConfig(device="cpu", precision="float64"),
         batch_size=16,

@@ -259,33 +259,8 @@ def test_training_takes_the_batch_in_before_scoring_and_evaluation_does_not() ->
     assert criterion.moments.counts.sum() == 24
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_leaving_one_out_is_scoring_by_the_statistics_without_it(form: ContrastForm) -> None:
-    criterion = ProCoLoss(COUNTS, dim=16, form=form, leave_one_out=True, reduction="none").double()
-    embeddings, labels = batch(16)
-    labels[labels == 3] = 0
-    labels[7] = 3  # which has no other
-    own = embeddings.clone().requires_grad_()
-    losses = criterion(own, labels)
-    losses.sum().backward()
-    for i in range(24):
-        rest = torch.arange(24) != i
-        reference = ProCoLoss(COUNTS, dim=16, form=form, reduction="none").double()
-        reference(embeddings[rest], labels[rest])
-        # The other classes are the same, the own one lacks the embedding.
-        alone = embeddings[i : i + 1].clone().requires_grad_()
-        expected = reference.eval()(alone, labels[i : i + 1])
-        expected.sum().backward()
-        torch.testing.assert_close(losses[i], expected[0])
-        torch.testing.assert_close(own.grad[i], alone.grad[0])
-    assert criterion.moments.counts.sum() == 24
-    plain = ProCoLoss(COUNTS, dim=16, form=form).double()
-    plain.load_state_dict(criterion.state_dict())
-    assert criterion.eval()(embeddings, labels).mean() == plain.eval()(embeddings, labels)  # never taken in
-
-
-def test_window_is_of_as_many_epochs() -> None:
-    criterion = ProCoLoss(COUNTS, dim=16, window=2).double()
+def test_past_epochs_are_in_the_window() -> None:
+    criterion = ProCoLoss(COUNTS, dim=16, past_epochs=2).double()
     for seed in range(5):
         criterion.start_epoch()
         criterion(*batch(16, seed=seed))
@@ -427,12 +402,13 @@ def test_gradients_arrive_in_the_type_of_the_embeddings(dtype: torch.dtype) -> N
     assert half.grad.dtype == dtype
 
 
-def test_saved_loaded_continued_gives_the_same_bits() -> None:
-    criterion = ProCoLoss(COUNTS, dim=16)
+@pytest.mark.parametrize("past_epochs", [1, 3])
+def test_saved_loaded_continued_gives_the_same_bits(past_epochs: int) -> None:
+    criterion = ProCoLoss(COUNTS, dim=16, past_epochs=past_epochs)
     for seed in range(3):
         criterion.start_epoch()
         criterion(*batch(16, seed=seed, dtype=torch.float32))
-    restored = ProCoLoss([1, 1, 1, 1], dim=16)
+    restored = ProCoLoss([1, 1, 1, 1], dim=16, past_epochs=past_epochs)
     restored.load_state_dict(copy.deepcopy(criterion.state_dict()))
     for seed in range(3, 6):
         losses = [one(*batch(16, seed=seed, dtype=torch.float32)) for one in (criterion, restored)]

@@ -32,16 +32,30 @@ def test_agreement_is_a_divergence_from_views_that_are_right() -> None:
     assert counts.any()
     assert not counts.all()
     expected = ((p * (p / q).log()).sum(1) * counts).mean()
-    term = Agreement(COUNTS, ramp=4)
-    targets = Targets(LABELS, LABELS, share)
+    term = Agreement(COUNTS, tau=1.0, ramp=4)
+    targets = Targets.of(LABELS)._replace(share=share)
     assert term([first, other], targets, CLASSIFIER) == 0
     for epoch in range(1, 6):
         term.start_epoch()
         torch.testing.assert_close(term([first, other], targets, CLASSIFIER), expected * min(epoch / 4, 1))
 
 
+def test_agreement_is_under_the_prior_as_far_as_logits_are_adjusted() -> None:
+    """Views that say the same as far as the prior goes agree; those whose adjustment is not known do not."""
+    said = torch.tensor([[0.3, 0.2, 0.5]] * 4)
+    for tau in (0.0, 2.0):
+        adjusted = said.log() - tau * (COUNTS / COUNTS.sum()).log()
+        outputs = [Outputs(torch.zeros(4, 8), logits, None) for logits in (torch.zeros(4, 3), adjusted)]
+        term = Agreement(COUNTS, tau=tau, ramp=1)
+        term.start_epoch()
+        first = ((COUNTS / COUNTS.sum()) ** tau).double()
+        expected = (said[0] * (said[0] / (first / first.sum())).log()).sum()
+        value = term(outputs, Targets.of(torch.full((4,), 2)), CLASSIFIER)
+        torch.testing.assert_close(value, expected.float())
+
+
 def test_agreement_with_a_teacher_is_with_what_it_says() -> None:
-    term = Agreement(COUNTS, ramp=1)
+    term = Agreement(COUNTS, tau=1.0, ramp=1)
     term.start_epoch()
     views = [view(0), view(1), view(2)]
     taught = torch.stack([view(3).logits, view(4).logits])
@@ -52,7 +66,7 @@ def test_agreement_with_a_teacher_is_with_what_it_says() -> None:
 
 def test_agreement_moves_the_first_view_only() -> None:
     logits = [torch.randn(4, 3, requires_grad=True) for _ in range(2)]
-    term = Agreement(COUNTS, ramp=1)
+    term = Agreement(COUNTS, tau=1.0, ramp=1)
     term.start_epoch()
     outputs = [Outputs(torch.zeros(4, 8), value, None) for value in logits]
     labels = logits[1].detach().add((COUNTS / COUNTS.sum()).log()).argmax(1)

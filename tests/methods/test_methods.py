@@ -29,6 +29,7 @@ METHODS = [kind() for kind in Method.registry.values()]
 VARIANTS = [
     *METHODS,
     *(kind(classifier_epochs=2) for kind in (SupCon, Bcl, ProCo)),
+    ProCo(leave_one_out=True, past_epochs=2),
     ProCoPlus(trust=0.5, others_weight=0.5, agreement=0.5, norms_apart=True, closing_epochs=1, head_epochs=1),
 ]
 

@@ -30,8 +30,13 @@ def view(seed: int) -> Outputs:
 CLASSIFIER = None  # none of the terms looks at it
 
 
+def pasted() -> Targets:
+    share = torch.tensor([0.75, 1.0, 0.5, 0.2])
+    return Targets.of(LABELS)._replace(pasted=torch.tensor([1, 0, 2, 0]), share=share)
+
+
 def test_both_classes_count_by_the_area_they_cover() -> None:
-    targets = Targets(LABELS, torch.tensor([1, 0, 2, 0]), torch.tensor([0.75, 1.0, 0.5, 0.2]))
+    targets = pasted()
     term = SharedClassification(COUNTS, tau=1.0, trust=0.0, distributions=ProCoLoss(COUNTS, 6))
     outputs = view(0)
     log_probabilities = (outputs.logits + (COUNTS / COUNTS.sum()).log()).log_softmax(1)
@@ -51,7 +56,7 @@ def test_without_pasting_it_is_logit_adjustment() -> None:
 def test_full_trust_takes_the_share_the_distributions_see() -> None:
     criterion = ProCoLoss(COUNTS, 6)
     criterion(view(5).embeddings, LABELS)
-    targets = Targets(LABELS, torch.tensor([1, 0, 2, 0]), torch.tensor([0.75, 1.0, 0.5, 0.2]))
+    targets = pasted()
     outputs = view(0)
     assert outputs.embeddings is not None
     scores = criterion.logits(outputs.embeddings).exp()
@@ -192,10 +197,15 @@ def test_plain_epochs_must_fit_before_the_closing() -> None:
         {"expert_taus": (1.0,)},
         {"expert_taus": (1.0, 1.0), "tau": 2.0},
         {"plain_share": 0.5, "others_weight": 1.0},
-        {"plain_share": 0.5, "expert_agreement": 1.0, "expert_taus": (0.0, 2.0)},
+        {"plain_share": 0.5, "expert_agreement": 1.0},
         {"teacher": True, "agreement": 1.0, "norms_apart": True},
-        {"expert_temperature": 0.0},
-        {"window": 0},
+        {"expert_agreement": 1.0, "expert_temperature": 0.0},
+        {"expert_temperature": 3.0},
+        {"expert_taus": (1.0, -1.0)},
+        {"expert_taus": (1.0, float("nan"))},
+        {"plain_share": 0.5, "agreement": 1.0},
+        {"teacher": True, "agreement": 1.0, "expert_taus": (0.0, 2.0)},
+        {"past_epochs": 0},
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, float]) -> None:

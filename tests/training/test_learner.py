@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from proco.data.images import ArrayImages
 from proco.losses import LogitAdjustedLoss, ProCoLoss
 from proco.methods.method import Stage, Targets, Task
 from proco.methods.proco import ProCo
+from proco.methods.proco_plus import ProCoPlus
 from proco.models.network import Network, NetworkConfig
 from proco.models.normalise import Normalise
 from proco.optim import SGD, OptimConfig
@@ -26,9 +28,14 @@ CONFIG = NetworkConfig(backbone="resnet8", hidden=16, dim=16)
 PROCO = ProCo(views=(Plain(), Plain(), Plain()), weight=0.5)
 
 
-def make_network() -> Network:
+def make_network(**options: int) -> Network:
     torch.manual_seed(0)
-    return Network(CONFIG, 4, Normalise(torch.full((3,), 0.5), torch.full((3,), 0.25)), with_projector=True)
+    return Network(
+        replace(CONFIG, options=options),
+        4,
+        Normalise(torch.full((3,), 0.5), torch.full((3,), 0.25)),
+        with_projector=True,
+    )
 
 
 def make_stage(dataset: Dataset, **changes: object) -> Stage:
@@ -164,7 +171,7 @@ def test_norms_apart_pass_the_first_view_by_itself(tiny_dataset: Dataset) -> Non
     alone, together = copy.deepcopy(learner.network), copy.deepcopy(learner.network)
     batch = next(batches(tiny_dataset, torch.device("cpu")))
     first, others = alone(batch.views[0]), together(batch.views[1:].flatten(0, 1)).split(2)
-    seen = [term(([first, *others]), batch.targets, alone) for term in copy.deepcopy(learner.terms)]
+    seen = [term(([first, *others]), batch.targets, alone.classifier) for term in copy.deepcopy(learner.terms)]
     _, values = learner(batch.views, batch.targets)
     torch.testing.assert_close(values[:-1], torch.stack(seen).detach())
     for name, buffer in alone.backbone.named_buffers():
@@ -173,16 +180,34 @@ def test_norms_apart_pass_the_first_view_by_itself(tiny_dataset: Dataset) -> Non
 
 
 def run_steps(
-    dataset: Dataset, device: torch.device, *, sharpness: float = 0.0, norms_apart: bool = False, **how: bool
+    dataset: Dataset,
+    device: torch.device,
+    *,
+    sharpness: float = 0.0,
+    norms_apart: bool = False,
+    experts: int = 1,
+    **how: bool,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    network = make_network().to(device).double()  # so that what differs is a mistake, not rounding grown large
+    # In float64, so that what differs is a mistake, not rounding grown large.
+    network = make_network(experts=experts).to(device).double()
     stage = make_stage(dataset, norms_apart=norms_apart)
+    if experts > 1:
+        method = ProCoPlus(views=PROCO.views, expert_agreement=0.5, past_epochs=2, leave_one_out=True)
+        (stage,) = method.expert_stages(Task(dataset.class_counts, 64, 16, 16), 1, experts)
     learner = Learner(network, stage, None).to(device).double().train()
     average = MovingAverage(network, 0.9)
     optim = OptimConfig(lr=0.1, sharpness=sharpness)
     step = Step(learner, SGD(learner.parameters(), optim), average, **how)
     values = torch.stack([step(batch).clone() for batch in batches(dataset, device)])
     return values.cpu(), {name: value.cpu() for name, value in (learner.state_dict() | average.state_dict()).items()}
+
+
+def test_each_expert_has_statistics_of_its_own(tiny_dataset: Dataset) -> None:
+    values, state = run_steps(tiny_dataset, torch.device("cpu"), experts=2)
+    assert values.isfinite().all()
+    counts = [value for name, value in state.items() if name.endswith("images.counts")]
+    assert len(counts) == 2  # of two experts, to each of which the projector's two views of all images came
+    assert all(int(each.sum()) == 2 * 8 * len(values) for each in counts)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")
@@ -196,8 +221,8 @@ def test_step_is_recorded_while_the_next_block_is_made(tiny_dataset: Dataset, mo
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")
-@pytest.mark.parametrize("settings", [{"sharpness": 0.05}, {"norms_apart": True}], ids=str)
-def test_two_passes_are_recorded(tiny_dataset: Dataset, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("settings", [{"sharpness": 0.05}, {"norms_apart": True}, {"experts": 2}], ids=str)
+def test_unusual_steps_are_recorded(tiny_dataset: Dataset, settings: dict[str, Any]) -> None:
     device = torch.device("cuda")
     plain_values, plain_state = run_steps(tiny_dataset, device, **settings)
     values, state = run_steps(tiny_dataset, device, **settings, graph=True)

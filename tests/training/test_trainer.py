@@ -199,8 +199,8 @@ def test_run_whose_stages_share_terms_resumes_in_each(
     tiny_dataset: Dataset, tmp_path: Path, point: tuple[int, int | None]
 ) -> None:
     method = ProCoPlus(
-        views=PROCO.views, expert_taus=(1.0, 1.0), expert_agreement=0.5, agreement=0.5, ramp=3, norms_apart=True,
-        plain_share=0.2, closing_epochs=2, head_epochs=1,
+        views=PROCO.views, expert_taus=(0.0, 2.0), expert_agreement=0.5, agreement=0.5, ramp=3, norms_apart=True,
+        past_epochs=2, leave_one_out=True, closing_epochs=2, head_epochs=1,
     )  # fmt: skip
     config = small_config(method, epochs=5)
     config = replace(
@@ -304,7 +304,7 @@ def test_first_loss_is_the_entropy_of_the_prior(tiny_dataset: Dataset) -> None:
     outputs = trainer.network(train.images.pixels)
     share = (tiny_dataset.class_counts / 57).tolist()
     entropy = -sum(p * math.log(p) for p in share)
-    assert weighted.term([outputs], Targets.of(train.labels), trainer.network).item() == pytest.approx(
+    assert weighted.term([outputs], Targets.of(train.labels), trainer.network.classifier).item() == pytest.approx(
         entropy, rel=1e-5
     )
 

@@ -4,6 +4,7 @@ from proco.losses.balanced_contrastive import BalancedContrastiveLoss
 from proco.losses.class_counts import class_counts_from_labels
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.losses.proco import ProCoLoss
+from proco.losses.proco_leave_one_out import LeaveOneOutProCoLoss
 from proco.losses.prototypes import (
     CentroidPrototypeLoss,
     EmaPrototypeLoss,
@@ -17,6 +18,7 @@ __all__ = [
     "CentroidPrototypeLoss",
     "EmaPrototypeLoss",
     "LearnablePrototypeLoss",
+    "LeaveOneOutProCoLoss",
     "LogitAdjustedLoss",
     "NormalDistributionLoss",
     "ProCoLoss",

@@ -37,29 +37,31 @@ def require_matrix(scores: Tensor, width: int | None, name: str) -> None:
         raise ValueError(f"{name} must be of a floating type; got {scores.dtype}.")
 
 
-def require_labels(labels: Tensor, size: int) -> None:
+def require_labels(labels: Tensor, size: int, name: str = "labels") -> None:
     """Refuse labels that are not whole numbers, one for each of size samples. Costs no synchronisation."""
     if labels.dim() != 1 or len(labels) != size:
-        raise ValueError(f"labels must have shape ({size},), one per sample; got {tuple(labels.shape)}.")
+        raise ValueError(f"{name} must have shape ({size},), one per sample; got {tuple(labels.shape)}.")
     if labels.dtype not in (torch.int64, torch.int32):
-        raise ValueError(f"labels must be int64 or int32; got {labels.dtype}.")
+        raise ValueError(f"{name} must be int64 or int32; got {labels.dtype}.")
 
 
-def checked_labels(labels: Tensor, size: int, num_classes: int, *, validate: bool = False) -> Tensor:
+def checked_labels(
+    labels: Tensor, size: int, num_classes: int, *, validate: bool = False, name: str = "labels"
+) -> Tensor:
     """Refuse labels that are not size whole numbers in [0, num_classes); return them fit for any kernel.
 
     Values are read only where that is free (on the CPU) or asked for, and never under torch.compile. Where they are
     not, -1 would count from the end in compiled code and -100 be left out; so negative labels are returned as
     num_classes, which every kernel's own bounds check refuses.
     """
-    require_labels(labels, size)
+    require_labels(labels, size, name)
     may_read = not torch.compiler.is_compiling() and (validate or labels.device.type == "cpu")
     if may_read and len(labels):
         low, high = int(labels.min()), int(labels.max())
         if low < 0 or high >= num_classes:
             raise ValueError(
-                f"labels must lie in [0, {num_classes - 1}]; got {low if low < 0 else high}. "
-                "Labels start at 0; was num_classes counted from the training split?"
+                f"{name} must lie in [0, {num_classes - 1}]; got {low if low < 0 else high}. "
+                f"{name.capitalize()} start at 0; was their number counted from the training split?"
             )
     return torch.where(labels < 0, num_classes, labels)
 

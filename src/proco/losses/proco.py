@@ -16,7 +16,6 @@ from proco.losses.batch import (
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.losses.mixture_contrast import VmfMixture, contrast
 from proco.losses.supcon import ContrastForm, require_form
-from proco.sphere.bessel import bessel_ratio
 from proco.sphere.concentration import ConcentrationMethod, concentration_from_mean_length
 from proco.sphere.moment_generating import log_mgf
 from proco.sphere.moments import ClassMoments
@@ -36,9 +35,7 @@ class ProCoLoss(FullPrecisionModule):
     class_counts: training samples of each class, all positive; see `class_counts_from_labels`.
     dim: length p of the embeddings, at least 2.
     form: "in", the paper's choice, or "out".
-    window: previous epochs that the distributions are estimated from, beside the one at hand.
-    leave_one_out: in training, score an embedding by its class without it, as it will be by images never seen. The
-        official code does not; it takes (N, K) scores at once.
+    past_epochs: previous epochs that the distributions are estimated from, beside the one at hand.
     concentration: formula for kappa, "official" (as in the official code), "sra" (as in the paper) or "exact".
     chunk_size: classes handled at once; by default as many as make 2^23 scores, so that K costs no more memory than
         its statistics.
@@ -60,8 +57,7 @@ class ProCoLoss(FullPrecisionModule):
         temperature: float = 0.1,
         form: ContrastForm = "in",
         *,
-        window: int = 1,
-        leave_one_out: bool = False,
+        past_epochs: int = 1,
         concentration: ConcentrationMethod = "official",
         max_concentration: float = 1e5,
         reduction: Reduction = "mean",
@@ -78,8 +74,7 @@ class ProCoLoss(FullPrecisionModule):
         concentration_from_mean_length(torch.zeros(0), dim, concentration, max_concentration=max_concentration)
         counts = as_class_counts(class_counts)
         self.register_buffer("class_counts", counts)
-        self.moments = ClassMoments(len(counts), dim, window).to(counts.device)
-        self.leave_one_out = leave_one_out
+        self.moments = ClassMoments(len(counts), dim, past_epochs).to(counts.device)
         self.dim = dim
         self.temperature = temperature
         self.form: ContrastForm = form
@@ -95,7 +90,7 @@ class ProCoLoss(FullPrecisionModule):
         return len(self.class_counts)
 
     def start_epoch(self) -> None:
-        """Begin an epoch: statistics older than the epoch just ended are forgotten."""
+        """Begin an epoch: statistics older than past_epochs, by default than the epoch just ended, are forgotten."""
         self.moments.start_epoch()
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
@@ -105,8 +100,6 @@ class ProCoLoss(FullPrecisionModule):
         with torch.autocast(embeddings.device.type, enabled=False):
             if self.training:
                 self.moments.update(embeddings, labels)
-                if self.leave_one_out:
-                    return reduce(self._without_own(embeddings, labels.long()), self.reduction)
             mixture = self._mixture()
             chunk_size = self.chunk_size or max(1, _CHUNK_ENTRIES // max(len(embeddings), 1))
             losses = contrast(embeddings.to(mixture.sums.dtype), labels, mixture, self.form, chunk_size)
@@ -125,33 +118,23 @@ class ProCoLoss(FullPrecisionModule):
         logits = self.logits(embeddings)
         return (logits + log_prior(self.class_counts, logits.dtype)).softmax(dim=1)
 
-    def concentration(self) -> Tensor:
-        """Return the concentration kappa of each class as estimated now, (K,); 0 for a class never seen."""
-        return self._concentration(self.moments.mean_length())
+    def concentration(self, mean_length: Tensor | None = None) -> Tensor:
+        """Return the concentration kappa of each class as estimated now, (K,); 0 for a class never seen.
 
-    def _concentration(self, mean_length: Tensor) -> Tensor:
+        With mean_length, that of distributions whose embeddings have means of these lengths, in its shape.
+        """
         return concentration_from_mean_length(
-            mean_length, self.dim, self.concentration_method, max_concentration=self.max_concentration
+            self.moments.mean_length() if mean_length is None else mean_length,
+            self.dim,
+            self.concentration_method,
+            max_concentration=self.max_concentration,
         )
-
-    def _without_own(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """Return the losses (N,) of embeddings that were taken in, each by its class without it."""
-        direction, mean_length = self.moments.without(embeddings, labels)
-        concentration = self._concentration(mean_length)
-        cosine = (embeddings.to(direction.dtype) * direction).sum(dim=1)
-        prior = log_prior(self.class_counts, direction.dtype)
-        own = log_mgf(concentration, cosine, 1 / self.temperature, self.dim) + prior[labels]
-        log_weights = (self.logits(embeddings) + prior).scatter(1, labels[:, None], own[:, None])
-        if self.form == "out":
-            own = bessel_ratio(self.dim / 2 - 1, concentration) * cosine / self.temperature
-        return log_weights.logsumexp(dim=1) - own
 
     def extra_repr(self) -> str:
         """Return the settings."""
         return (
             f"num_classes={self.num_classes}, dim={self.dim}, temperature={self.temperature}, form={self.form!r}, "
-            f"leave_one_out={self.leave_one_out}, concentration={self.concentration_method!r}, "
-            f"reduction={self.reduction!r}"
+            f"concentration={self.concentration_method!r}, reduction={self.reduction!r}"
         )
 
     @torch.no_grad()

@@ -14,25 +14,25 @@ from proco.models.network import Outputs
 class Agreement(EpochTerm):
     """The first view is to say what the others say: KL(others || first), of probabilities under the class priors.
 
-    Only images whose other view is recognised count, and of which nothing is covered (MDCS, ICCV 2023, without its
-    experts). The others are taken as they are, or as the teacher sees them where there is one. The loss comes in over
-    the first ramp epochs.
+    These are softmax(z + tau log prior), tau being the strength of adjustment that z is learnt with. Only images whose
+    other view is recognised count, and of which nothing is covered (MDCS, ICCV 2023, without its experts). The others
+    are taken as they are, or as the teacher sees them where there is one. The loss comes in over the first ramp epochs.
     """
 
-    log_prior: Tensor
+    adjustment: Tensor
 
-    def __init__(self, class_counts: Tensor, *, ramp: int) -> None:
+    def __init__(self, class_counts: Tensor, *, tau: float, ramp: int) -> None:
         super().__init__()
-        self.register_buffer("log_prior", log_prior(class_counts, torch.float32))
+        self.register_buffer("adjustment", tau * log_prior(class_counts, torch.float32))
         self.ramp = ramp
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean over views and images, those that do not count being 0."""
-        first = (outputs[0].logits + self.log_prior).log_softmax(dim=1)
+        first = (outputs[0].logits + self.adjustment).log_softmax(dim=1)
         losses = []
         others = [view.logits.detach() for view in outputs[1:]] if targets.taught is None else targets.taught
         for logits in others:
-            said = (logits + self.log_prior).log_softmax(dim=1)
+            said = (logits + self.adjustment).log_softmax(dim=1)
             counts = (said.argmax(dim=1) == targets.labels) & (targets.share == 1)
             divergence = kl_div(first, said, reduction="none", log_target=True).sum(dim=1)
             losses.append((divergence * counts).mean())

@@ -24,12 +24,15 @@ class Targets(NamedTuple):
     labels: Tensor  # (N,)
     pasted: Tensor  # (N,): the class of what was pasted into the first view; the label where nothing was
     share: Tensor  # (N,): of the first view that is the image's own; 1 where nothing was pasted
+    positions: Tensor  # (N,): of the images in the training split
     taught: Tensor | None = None  # (V - 1, N, K): logits of the other views by the teacher, where the stage has one
 
     @classmethod
-    def of(cls, labels: Tensor) -> "Targets":
-        """Return the targets of images as they are."""
-        return cls(labels, labels, torch.ones(len(labels), device=labels.device))
+    def of(cls, labels: Tensor, positions: Tensor | None = None) -> "Targets":
+        """Return the targets of images as they are; by default they are the whole training split."""
+        if positions is None:
+            positions = torch.arange(len(labels), device=labels.device)
+        return cls(labels, labels, torch.ones(len(labels), device=labels.device), positions)
 
 
 class Term(nn.Module, ABC):
@@ -175,7 +178,7 @@ class EachExpert(Term):
 def side_by_side(stages_of: Sequence[Sequence[Stage]]) -> tuple[Stage, ...]:
     """Return stages in which experts learn side by side, from the stages of each, alike but for their terms.
 
-    The terms are summed, so that the others change nothing for what belongs to one expert alone.
+    The terms are summed, so that the gradient of what belongs to one expert alone is as without the others.
     """
     together = []
     for stages in zip(*stages_of, strict=True):
@@ -190,5 +193,5 @@ def side_by_side(stages_of: Sequence[Sequence[Stage]]) -> tuple[Stage, ...]:
 def joint_embeddings(outputs: Sequence[Outputs]) -> list[Tensor]:
     """Return the embeddings (N, p) of each of the views."""
     embeddings = [view.embeddings for view in outputs if view.embeddings is not None]
-    assert len(embeddings) == len(outputs), "the method declares needs_projector"
+    assert len(embeddings) == len(outputs), "the method declares needs_projector; outputs of experts have none together"
     return embeddings

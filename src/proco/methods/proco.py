@@ -1,13 +1,28 @@
 """ProCo (Du et al., T-PAMI 2024): a logit-adjusted classifier and the probabilistic contrastive loss, side by side."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
 
 from proco.errors import ConfigError
 from proco.losses.proco import ProCoLoss
+from proco.losses.proco_leave_one_out import LeaveOneOutProCoLoss
 from proco.losses.supcon import ContrastForm
-from proco.methods.method import Method, Task, Term
+from proco.methods.method import Method, Targets, Task, Term, joint_embeddings
 from proco.methods.two_branch import MeanOverViews, TwoBranch
+from proco.models.network import Outputs
 from proco.sphere.concentration import ConcentrationMethod
+
+
+class LeftOut(MeanOverViews):
+    """The mean over views of a criterion that knows which image it looks at, and leaves it out of its class."""
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
+        """Return the mean loss."""
+        views = joint_embeddings(outputs)
+        return torch.stack([self.criterion(view, targets.labels, targets.positions) for view in views]).mean()
 
 
 @Method.registry.register("proco")
@@ -19,29 +34,29 @@ class ProCo(TwoBranch):
 
     form: ContrastForm = "in"
     concentration: ConcentrationMethod = "official"
-    window: int = 1
+    past_epochs: int = 1
     """Previous epochs that the distributions are estimated from, beside the one at hand."""
     leave_one_out: bool = False
-    """Score an embedding by its class without it."""
+    """Compare an image with its class without it, as an image never seen will be."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty window."""
+        """Refuse to estimate from nothing."""
         super().__post_init__()
-        if self.window < 1:
-            raise ConfigError(f"method.window is at least 1; got {self.window}.")
+        if self.past_epochs < 1:
+            raise ConfigError(f"method.past_epochs is at least 1; got {self.past_epochs}.")
 
     def criterion(self, task: Task) -> ProCoLoss:
         """Return the loss, with the statistics it keeps."""
-        return ProCoLoss(
-            task.class_counts,
-            task.dim,
-            self.temperature,
-            self.form,
-            window=self.window,
-            leave_one_out=self.leave_one_out,
-            concentration=self.concentration,
-        )
+        settings = {"past_epochs": self.past_epochs, "concentration": self.concentration}
+        common = (task.class_counts, task.dim, self.temperature, self.form)
+        if self.leave_one_out:
+            return LeaveOneOutProCoLoss(*common, num_images=int(task.class_counts.sum()), **settings)
+        return ProCoLoss(*common, **settings)  # type: ignore[arg-type]
 
     def representation(self, task: Task) -> Term:
         """Return the mean of the loss over the views, each of which enters the statistics in turn."""
-        return MeanOverViews(self.criterion(task))
+        return self.over_views(self.criterion(task))
+
+    def over_views(self, criterion: ProCoLoss) -> Term:
+        """Return the term of a criterion made by this method."""
+        return LeftOut(criterion) if self.leave_one_out else MeanOverViews(criterion)

@@ -1,5 +1,6 @@
 """ProCo with what else its views and class distributions are good for: no more images a step, no larger network."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +26,7 @@ from proco.methods.method import (
     side_by_side,
 )
 from proco.methods.proco import ProCo
-from proco.methods.two_branch import BehindFirst, MeanOverViews
+from proco.methods.two_branch import BehindFirst
 from proco.models.experts import first_expert
 from proco.models.network import Network, Outputs
 
@@ -159,6 +160,9 @@ class ProCoPlus(ProCo):
                 raise ConfigError(f"method.{name} lies between 0 and 1; got {getattr(self, name):g}.")
         if self.ramp < 1:
             raise ConfigError(f"method.ramp is at least 1; got {self.ramp}.")
+        for tau in self.expert_taus:
+            if not 0 <= tau < math.inf:
+                raise ConfigError(f"method.expert_taus are strengths, finite and not negative; got {tau:g}.")
         if not self.expert_temperature > 0:
             raise ConfigError(f"method.expert_temperature must be positive; got {self.expert_temperature:g}.")
         self._refuse_contradictions()
@@ -178,8 +182,14 @@ class ProCoPlus(ProCo):
             "method.plain_share is of the classifier's own view; leave method.others_weight out.": (
                 self.plain_share > 0 and self.others_weight > 0
             ),
-            "experts of different method.expert_taus cannot agree while method.plain_share makes them alike.": (
-                self.plain_share > 0 and self.expert_agreement > 0 and len(set(taus)) > 1
+            "method.plain_share is of adjusted logits, by which views and experts agree; leave the agreement out.": (
+                self.plain_share > 0 and (self.agreement > 0 or self.expert_agreement > 0)
+            ),
+            "method.teacher speaks for all experts at once, whose method.expert_taus must then be equal.": (
+                self.teacher and len(set(taus)) > 1
+            ),
+            "method.expert_temperature has no part without method.expert_agreement.": (
+                self.expert_temperature != 1 and not self.expert_agreement
             ),
         }
         for sentence, is_so in contradictions.items():
@@ -203,12 +213,14 @@ class ProCoPlus(ProCo):
         criterion = self.criterion(task)
         terms = {
             "logit_adjustment": self._classification(self._frequencies(task, self.paste), criterion, plain_epochs),
-            self.branch: WeightedTerm(self.weight, BehindFirst(MeanOverViews(criterion))),
+            self.branch: WeightedTerm(self.weight, BehindFirst(self.over_views(criterion))),
         }
         if self.others_weight:
             terms["others"] = WeightedTerm(self.others_weight, OtherViews(task.class_counts, tau=self.tau))
         if self.agreement:
-            terms["agreement"] = WeightedTerm(self.agreement, Agreement(task.class_counts, ramp=self.ramp))
+            terms["agreement"] = WeightedTerm(
+                self.agreement, Agreement(task.class_counts, tau=self.tau, ramp=self.ramp)
+            )
         joint = Stage(
             epochs=epochs - late,
             views=self.views,
@@ -247,7 +259,7 @@ class ProCoPlus(ProCo):
             raise ConfigError(
                 f"method.expert_taus has {len(taus)} strengths, but the network has {num_experts} experts."
             )
-        alone = replace(self, expert_taus=(), expert_agreement=0.0, first_expert=False)
+        alone = replace(self, expert_taus=(), expert_agreement=0.0, expert_temperature=1.0, first_expert=False)
         stages = side_by_side([replace(alone, tau=tau).stages(task, epochs) for tau in taus])
         if not self.expert_agreement:
             return stages

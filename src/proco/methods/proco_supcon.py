@@ -9,7 +9,6 @@ from proco.losses.supcon import SupConLoss
 from proco.methods.method import Method, Targets, Task, Term
 from proco.methods.pairs import Pairs
 from proco.methods.proco import ProCo
-from proco.methods.two_branch import MeanOverViews
 from proco.models.network import Outputs
 
 
@@ -42,4 +41,4 @@ class ProCoSupCon(ProCo):
 
     def representation(self, task: Task) -> Term:
         """Return the sum of both losses."""
-        return Sum(MeanOverViews(self.criterion(task)), Pairs(SupConLoss(self.temperature, form="out")))
+        return Sum(self.over_views(self.criterion(task)), Pairs(SupConLoss(self.temperature, form="out")))

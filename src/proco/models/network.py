@@ -17,7 +17,7 @@ class Outputs(NamedTuple):
 
     features: Tensor  # (N, d), of the backbone
     logits: Tensor  # (N, K), of the classifier
-    embeddings: Tensor | None  # (N, p) unit vectors, of the projector where there is one
+    embeddings: Tensor | None  # (N, p) unit vectors, of the projector where there is one; experts have their own
     experts: tuple["Outputs", ...] = ()  # of each, where there are several: features side by side, logits their mean
 
     def split(self, parts: int) -> list["Outputs"]:

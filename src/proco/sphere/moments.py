@@ -13,8 +13,8 @@ class ClassMoments(FullPrecisionModule):
 
     The *running* window holds this epoch so far. The *estimation* window, from which distributions are estimated,
     holds the previous epoch and this epoch so far (in the first epoch, this one alone). `start_epoch` turns the
-    former into the latter, which is how the official code averages (the paper's text: the previous epoch only).
-    window: how many previous epochs it holds.
+    former into the latter, which is how the official code averages (the paper's text: the previous epoch only). With
+    past_epochs above 1 the estimation window holds as many previous epochs.
 
     Sums and counts are kept instead of means, so the order of the updates and their split into batches do not
     matter. A class that was never seen has count 0, mean 0 and mean length 0: the uniform distribution.
@@ -29,24 +29,28 @@ class ClassMoments(FullPrecisionModule):
     past_sums: Tensor
     past_counts: Tensor
 
-    def __init__(self, num_classes: int, dim: int, window: int = 1) -> None:
+    def __init__(self, num_classes: int, dim: int, past_epochs: int = 1) -> None:
         super().__init__()
-        if num_classes < 1 or dim < 1 or window < 1:
-            raise ValueError(f"num_classes, dim and window must be at least 1; got {num_classes}, {dim} and {window}.")
+        if num_classes < 1 or dim < 1 or past_epochs < 1:
+            raise ValueError(
+                f"num_classes, dim and past_epochs must be at least 1; got {num_classes}, {dim} and {past_epochs}."
+            )
         for name in ("sums", "running_sums"):
             self.register_buffer(name, torch.zeros(num_classes, dim))
         for name in ("counts", "running_counts"):
             # Not int64: compiled atomic additions of it fall back to a sort, at several times the cost.
             self.register_buffer(name, torch.zeros(num_classes, dtype=torch.int32))
-        # Epochs that are to be in the next estimation window too, the latest first.
-        self.register_buffer("past_sums", torch.zeros(window - 1, num_classes, dim))
-        self.register_buffer("past_counts", torch.zeros(window - 1, num_classes, dtype=torch.int32))
+        # Previous epochs that are to be in the next estimation window too, the latest first.
+        kept = {"past_sums": torch.zeros(past_epochs - 1, num_classes, dim)}
+        kept["past_counts"] = torch.zeros(past_epochs - 1, num_classes, dtype=torch.int32)
+        for name, value in kept.items():
+            self.register_buffer(name, value, persistent=past_epochs > 1)
 
     @torch.no_grad()
     def update(self, embeddings: Tensor, labels: Tensor) -> None:
         """Take in a batch: embeddings (N, p) of any floating type, labels (N,) in [0, K).
 
-        Rows that are not finite are left out: one overflow must not stay in the statistics for two epochs.
+        Rows that are not finite are left out: one overflow must not stay in the statistics for epochs.
         """
         embeddings = embeddings.detach().to(self.sums.dtype)
         is_finite = embeddings.isfinite().all(dim=1)
@@ -66,7 +70,7 @@ class ClassMoments(FullPrecisionModule):
 
     @torch.no_grad()
     def start_epoch(self) -> None:
-        """Begin an epoch: estimate from what the running window holds, and empty that window."""
+        """Begin an epoch: estimate from the epochs that have ended, as many as the window holds."""
         for whole, past, running in (
             (self.sums, self.past_sums, self.running_sums),
             (self.counts, self.past_counts, self.running_counts),
@@ -89,18 +93,9 @@ class ClassMoments(FullPrecisionModule):
         length: Tensor = torch.linalg.vector_norm(self.sums, dim=1)
         return length / self.counts.clamp_min(1)
 
-    def without(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean direction (N, p) and mean length (N,) of the rest of each embedding's class.
-
-        That is, of all but the embedding itself, which must have been taken in; 0 where there is no other.
-        """
-        sums = self.sums[labels] - embeddings.detach().to(self.sums.dtype)
-        length: Tensor = torch.linalg.vector_norm(sums, dim=1)
-        return normalize(sums, dim=1), length / (self.counts[labels] - 1).clamp_min(1)
-
     def extra_repr(self) -> str:
         """Return the sizes."""
-        return f"num_classes={self.sums.shape[0]}, dim={self.sums.shape[1]}"
+        return f"num_classes={self.sums.shape[0]}, dim={self.sums.shape[1]}, past_epochs={len(self.past_sums) + 1}"
 
     def _windows(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         return (self.sums, self.counts), (self.running_sums, self.running_counts)

@@ -145,7 +145,8 @@ class EpochLoader:
 
     def _finish(self, drawn: _Epoch, slots: Tensor, cuts: list[Tensor], local: int) -> Iterator[Batch]:
         made = self._change(drawn.own, slots, cuts[: len(self.views)])
-        targets = Targets.of(self._labels(drawn.own, slots))
+        positions = send(drawn.own.positions[slots], self.device)
+        targets = Targets.of(self._labels(drawn.own, slots), positions)
         if drawn.pasted is not None:
             assert self.paste is not None
             (others,) = self._change(drawn.pasted.drawn, slots, cuts[len(self.views) :])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from proco.methods.agreement import Agreement, ExpertAgreement
+from proco.methods.agreement import Agreement, Distillation, ExpertAgreement
 from proco.methods.method import Targets
 from proco.models.network import Outputs
 
@@ -104,3 +104,20 @@ def test_all_together_are_not_moved_by_an_expert() -> None:
     softened = (logits.detach() + (COUNTS / COUNTS.sum()).log()) / 2
     of_all = softened.mean(dim=1, keepdim=True).softmax(dim=2)
     torch.testing.assert_close(logits.grad, (softened.softmax(dim=2) - of_all) * 2 / 4)
+
+
+@pytest.mark.parametrize(("tau", "temperature"), [(1.0, 1.0), (0.5, 3.0)])
+def test_distillation_is_the_divergence_from_what_the_average_says(tau: float, temperature: float) -> None:
+    logits, taught = torch.randn(4, 3, requires_grad=True), torch.randn(1, 4, 3)
+    outputs = [Outputs(torch.zeros(4, 8), logits, None), view(1)]
+    prior = tau * (COUNTS / COUNTS.sum()).log()
+    term = Distillation(COUNTS, tau=tau, temperature=temperature)
+    value = term(outputs, Targets.of(LABELS)._replace(taught=taught), CLASSIFIER)
+    expected = 0.0
+    for own, its in zip(logits.detach(), taught[0], strict=True):
+        p, q = ((row + prior).div(temperature).softmax(0) for row in (its, own))
+        expected += float((p * (p / q).log()).sum()) * temperature**2 / 4
+    assert value.item() == pytest.approx(expected, rel=1e-5)
+    value.backward()
+    p, q = ((rows + prior).div(temperature).softmax(1) for rows in (taught[0], logits.detach()))
+    torch.testing.assert_close(logits.grad, (q - p) * temperature / 4)

@@ -124,7 +124,7 @@ def test_teacher_is_the_average_and_looks_at_the_other_views(tiny_dataset: Datas
         average.network.classifier.bias += 1  # so that it is not the network
     stage = make_stage(tiny_dataset)
     term = next(iter(stage.terms.values()))._replace(term=Spy())
-    stage = make_stage(tiny_dataset, terms={"spy": term}, has_teacher=True)
+    stage = make_stage(tiny_dataset, terms={"spy": term}, taught_views=(1, 2))
     learner = Learner(network, stage, None, average.network).train()
     assert not any(name.startswith("teacher") for name in learner.state_dict())
     batch = next(batches(tiny_dataset, torch.device("cpu")))

@@ -1,4 +1,4 @@
-"""Terms that let one part of what a network says follow another: views each other, experts all experts together."""
+"""Terms that let what a network says follow something else it says: of other views, by all experts, on average."""
 
 from collections.abc import Sequence
 
@@ -64,3 +64,28 @@ class ExpertAgreement(Term):
         together = logits.detach().mean(dim=1, keepdim=True).log_softmax(dim=2).expand_as(logits)
         divergence = kl_div(logits.log_softmax(dim=2), together, reduction="none", log_target=True)
         return self.temperature**2 * divergence.sum(dim=(1, 2)).mean()
+
+
+class Distillation(Term):
+    """The network is to say what its average over time says: T^2 KL(average || network), probabilities softened by T.
+
+    (Mean teacher, NeurIPS 2017, with labels.) Both look at the first view, the one that labels are learnt by; the
+    average is that of the weights, which at a high learning rate knows more than the network. Probabilities are those
+    under the class priors, softmax((z + tau log prior) / T).
+    """
+
+    adjustment: Tensor
+
+    def __init__(self, class_counts: Tensor, *, tau: float, temperature: float) -> None:
+        super().__init__()
+        self.register_buffer("adjustment", tau * log_prior(class_counts, torch.float32))
+        self.temperature = temperature
+
+    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
+        """Return the mean over images."""
+        assert targets.taught is not None, "the stage has the first view taught"
+        said, taught = (
+            ((logits + self.adjustment) / self.temperature).log_softmax(dim=1)
+            for logits in (outputs[0].logits, targets.taught[0])
+        )
+        return self.temperature**2 * kl_div(said, taught, reduction="batchmean", log_target=True)

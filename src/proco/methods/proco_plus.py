@@ -13,7 +13,7 @@ from proco.errors import ConfigError
 from proco.losses.class_counts import log_prior
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.losses.proco import ProCoLoss
-from proco.methods.agreement import Agreement, ExpertAgreement
+from proco.methods.agreement import Agreement, Distillation, ExpertAgreement
 from proco.methods.method import (
     EpochTerm,
     Method,
@@ -112,8 +112,11 @@ class ProCoPlus(ProCo):
     should be 1, that of what they say together. Without them it is tau for all."""
     expert_agreement: float = 0.0
     """Weight of the divergence of each expert from all together, which then teach it."""
-    expert_temperature: float = 1.0
-    """What logits are divided by in that divergence."""
+    distillation: float = 0.0
+    """Weight of the divergence from what the average of the weights (`ema`) says of the classifier's view: all experts
+    together, where there are several."""
+    soft_temperature: float = 1.0
+    """What logits are divided by in both of these divergences."""
     first_expert: bool = False
     """Keep the first expert alone, a network like one without experts: the others have only helped to train it."""
     shown_prior: bool = True
@@ -151,7 +154,7 @@ class ProCoPlus(ProCo):
         super().__post_init__()
         if self.classifier_epochs:
             raise ConfigError("the method proco_plus is trained together; it has head_epochs, not classifier_epochs.")
-        weights = ("others_weight", "agreement", "expert_agreement")
+        weights = ("others_weight", "agreement", "expert_agreement", "distillation")
         for name in (*weights, "closing_epochs", "closing_lr", "head_epochs", "head_lr"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"method.{name} must not be negative; got {getattr(self, name):g}.")
@@ -163,8 +166,8 @@ class ProCoPlus(ProCo):
         for tau in self.expert_taus:
             if not 0 <= tau < math.inf:
                 raise ConfigError(f"method.expert_taus are strengths, finite and not negative; got {tau:g}.")
-        if not self.expert_temperature > 0:
-            raise ConfigError(f"method.expert_temperature must be positive; got {self.expert_temperature:g}.")
+        if not self.soft_temperature > 0:
+            raise ConfigError(f"method.soft_temperature must be positive; got {self.soft_temperature:g}.")
         self._refuse_contradictions()
 
     def _refuse_contradictions(self) -> None:
@@ -182,14 +185,17 @@ class ProCoPlus(ProCo):
             "method.plain_share is of the classifier's own view; leave method.others_weight out.": (
                 self.plain_share > 0 and self.others_weight > 0
             ),
-            "method.plain_share is of adjusted logits, by which views and experts agree; leave the agreement out.": (
-                self.plain_share > 0 and (self.agreement > 0 or self.expert_agreement > 0)
+            "method.plain_share leaves logits unadjusted, by which views, experts and the average are compared.": (
+                self.plain_share > 0 and (self.agreement > 0 or self.expert_agreement > 0 or self.distillation > 0)
             ),
-            "method.teacher speaks for all experts at once, whose method.expert_taus must then be equal.": (
-                self.teacher and len(set(taus)) > 1
+            "the average speaks for all experts at once, whose method.expert_taus must then be equal.": (
+                (self.teacher or self.distillation > 0) and len(set(taus)) > 1
             ),
-            "method.expert_temperature has no part without method.expert_agreement.": (
-                self.expert_temperature != 1 and not self.expert_agreement
+            "the average is asked of other views by method.teacher than by method.distillation; choose one.": (
+                self.teacher and self.distillation > 0
+            ),
+            "method.soft_temperature has no part without method.expert_agreement or method.distillation.": (
+                self.soft_temperature != 1 and not (self.expert_agreement or self.distillation)
             ),
         }
         for sentence, is_so in contradictions.items():
@@ -212,7 +218,7 @@ class ProCoPlus(ProCo):
             )
         criterion = self.criterion(task)
         terms = {
-            "logit_adjustment": self._classification(self._frequencies(task, self.paste), criterion, plain_epochs),
+            **self._of_first_view(self._frequencies(task, self.paste), criterion, plain_epochs),
             self.branch: WeightedTerm(self.weight, BehindFirst(self.over_views(criterion))),
         }
         if self.others_weight:
@@ -228,7 +234,7 @@ class ProCoPlus(ProCo):
             terms=terms,
             paste=self.paste,
             norms_apart=self.norms_apart,
-            has_teacher=self.teacher,
+            taught_views=self._taught_views(),
         )
         stages = [joint]
         if self.closing_epochs:
@@ -236,7 +242,7 @@ class ProCoPlus(ProCo):
                 joint,
                 epochs=self.closing_epochs,
                 views=(self.closing_view, *self.views[1:]),
-                terms=terms | {"logit_adjustment": self._classification(task.class_counts, criterion)},
+                terms=terms | self._of_first_view(task.class_counts, criterion),
                 paste=None,
                 optim={"lr": self.closing_lr, "schedule": "constant", "warmup": 0.0},
             )
@@ -245,7 +251,7 @@ class ProCoPlus(ProCo):
             head = Stage(
                 epochs=self.head_epochs,
                 views=self.views[:1],
-                terms={"logit_adjustment": self._classification(task.class_counts, criterion)},
+                terms={"logit_adjustment": self._of_first_view(task.class_counts, criterion)["logit_adjustment"]},
                 learning=("classifier",),
                 optim={"lr": self.head_lr, "weight_decay": 0.0, "schedule": "cosine", "warmup": 0.0},
             )
@@ -259,7 +265,13 @@ class ProCoPlus(ProCo):
             raise ConfigError(
                 f"method.expert_taus has {len(taus)} strengths, but the network has {num_experts} experts."
             )
-        alone = replace(self, expert_taus=(), expert_agreement=0.0, expert_temperature=1.0, first_expert=False)
+        alone = replace(
+            self,
+            expert_taus=(),
+            expert_agreement=0.0,
+            soft_temperature=self.soft_temperature if self.distillation else 1.0,
+            first_expert=False,
+        )
         stages = side_by_side([replace(alone, tau=tau).stages(task, epochs) for tau in taus])
         if not self.expert_agreement:
             return stages
@@ -272,16 +284,29 @@ class ProCoPlus(ProCo):
         """Return how often the classifier is shown a class, as far as its adjustment is to know, (K,)."""
         return shown_frequencies(task.class_counts, paste) if paste and self.shown_prior else task.class_counts
 
-    def _classification(self, frequencies: Tensor, distributions: ProCoLoss, plain_epochs: int = 0) -> WeightedTerm:
-        term = SharedClassification(
+    def _of_first_view(
+        self, frequencies: Tensor, distributions: ProCoLoss, plain_epochs: int = 0
+    ) -> dict[str, WeightedTerm]:
+        """Return the terms that know how often each class is shown."""
+        classification = SharedClassification(
             frequencies, tau=self.tau, trust=self.trust, distributions=distributions, plain_epochs=plain_epochs
         )
-        return WeightedTerm(1.0, term)
+        terms = {"logit_adjustment": WeightedTerm(1.0, classification)}
+        if self.distillation:
+            taught = Distillation(frequencies, tau=self.tau, temperature=self.soft_temperature)
+            terms["distillation"] = WeightedTerm(self.distillation, taught)
+        return terms
 
     def _expert_agreement(self, task: Task, stage: Stage, taus: Sequence[float]) -> WeightedTerm:
         frequencies = self._frequencies(task, stage.paste)
-        term = ExpertAgreement(frequencies, taus=taus, temperature=self.expert_temperature)
+        term = ExpertAgreement(frequencies, taus=taus, temperature=self.soft_temperature)
         return WeightedTerm(self.expert_agreement, term)
+
+    def _taught_views(self) -> tuple[int, ...]:
+        """Return the views that the average is asked of."""
+        if self.teacher:
+            return tuple(range(1, len(self.views)))
+        return (0,) if self.distillation else ()
 
     def kept(self, network: Network) -> Network:
         """Return the network, or its first expert."""

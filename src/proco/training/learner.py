@@ -42,7 +42,8 @@ class Learner(nn.Module):
     ) -> None:
         super().__init__()
         self.network, self.autocast = network, autocast
-        self.teacher = (teacher,) if stage.has_teacher else ()  # in a tuple: it is no part of what learns
+        self.teacher = (teacher,) if stage.taught_views else ()  # in a tuple: it is no part of what learns
+        self.taught_views = stage.taught_views
         self.norms_apart = stage.norms_apart
         self.names = tuple(stage.terms)
         self.terms = nn.ModuleList(weighted.term for weighted in stage.terms.values())
@@ -58,7 +59,7 @@ class Learner(nn.Module):
         """
         with autocast_to(self.autocast, views.device):
             by_view = self._through_network(views)
-            targets = self._taught(views[1:], targets)
+            targets = self._taught(views, targets)
         values = torch.stack([term(by_view, targets, self.network.classifier) for term in self.terms])
         accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
         return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
@@ -76,8 +77,8 @@ class Learner(nn.Module):
     def _taught(self, views: Tensor, targets: Targets) -> Targets:
         for teacher in self.teacher:
             assert teacher is not None
-            logits: Tensor = teacher(views.flatten(0, 1)).logits
-            targets = targets._replace(taught=logits.view(*views.shape[:2], -1))
+            logits: Tensor = teacher(torch.cat([views[number] for number in self.taught_views])).logits
+            targets = targets._replace(taught=torch.stack(logits.chunk(len(self.taught_views))))
         return targets
 
     def start_epoch(self) -> None:

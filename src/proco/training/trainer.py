@@ -130,7 +130,7 @@ class Trainer:
             self.network.double()
             self.terms.double()
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if config.ema is None and any(stage.has_teacher for stage in self.stages):
+        if config.ema is None and any(stage.taught_views for stage in self.stages):
             raise ConfigError("the method learns from the average of the weights, so the run must keep one: ema=0.999.")
         self.average = None if config.ema is None else MovingAverage(self.network, config.ema)
 

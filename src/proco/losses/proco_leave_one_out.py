@@ -29,8 +29,7 @@ class LeaveOneOutProCoLoss(ProCoLoss):
         super().__init__(*arguments, **settings)
         if self.chunk_size is not None:
             raise ValueError("chunk_size has no meaning here: all scores are computed at once.")
-        past_epochs = len(self.moments.past_sums) + 1
-        self.images = ClassMoments(num_images, self.dim, past_epochs).to(self.class_counts.device)
+        self.images = ClassMoments(num_images, self.dim, self.moments.past_epochs).to(self.class_counts.device)
 
     def start_epoch(self) -> None:
         """Begin an epoch."""

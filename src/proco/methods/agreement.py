@@ -11,6 +11,15 @@ from proco.methods.method import EpochTerm, Targets, Term
 from proco.models.network import Outputs
 
 
+def soft_divergence(logits: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+    """Return T^2 KL(softmax(teacher / T) || softmax(logits / T)) over the last dimension, (..., K) to (...).
+
+    The factor keeps gradients of the same size whatever T (Hinton et al., 2015).
+    """
+    said, taught = ((values / temperature).log_softmax(dim=-1) for values in (logits, teacher))
+    return temperature**2 * kl_div(said, taught, reduction="none", log_target=True).sum(dim=-1)
+
+
 class Agreement(EpochTerm):
     """The first view is to say what the others say: KL(others || first), of probabilities under the class priors.
 
@@ -28,14 +37,13 @@ class Agreement(EpochTerm):
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean over views and images, those that do not count being 0."""
-        first = (outputs[0].logits + self.adjustment).log_softmax(dim=1)
+        first = outputs[0].logits + self.adjustment
         losses = []
         others = [view.logits.detach() for view in outputs[1:]] if targets.taught is None else targets.taught
         for logits in others:
-            said = (logits + self.adjustment).log_softmax(dim=1)
+            said = logits + self.adjustment
             counts = (said.argmax(dim=1) == targets.labels) & (targets.share == 1)
-            divergence = kl_div(first, said, reduction="none", log_target=True).sum(dim=1)
-            losses.append((divergence * counts).mean())
+            losses.append((soft_divergence(first, said) * counts).mean())
         return torch.stack(losses).mean() * (self.epoch / self.ramp).clamp_max(1)
 
 
@@ -60,10 +68,9 @@ class ExpertAgreement(Term):
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the sum over experts of the mean over images."""
         logits = torch.stack([expert.logits for expert in outputs[0].experts], dim=1)
-        logits = (logits + self.adjustments) / self.temperature  # (N, E, K)
-        together = logits.detach().mean(dim=1, keepdim=True).log_softmax(dim=2).expand_as(logits)
-        divergence = kl_div(logits.log_softmax(dim=2), together, reduction="none", log_target=True)
-        return self.temperature**2 * divergence.sum(dim=(1, 2)).mean()
+        logits = logits + self.adjustments  # (N, E, K)
+        together = logits.detach().mean(dim=1, keepdim=True).expand_as(logits)
+        return soft_divergence(logits, together, self.temperature).sum(dim=1).mean()
 
 
 class Distillation(Term):
@@ -84,8 +91,5 @@ class Distillation(Term):
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean over images."""
         assert targets.taught is not None, "the stage has the first view taught"
-        said, taught = (
-            ((logits + self.adjustment) / self.temperature).log_softmax(dim=1)
-            for logits in (outputs[0].logits, targets.taught[0])
-        )
-        return self.temperature**2 * kl_div(said, taught, reduction="batchmean", log_target=True)
+        said, taught = outputs[0].logits + self.adjustment, targets.taught[0] + self.adjustment
+        return soft_divergence(said, taught, self.temperature).mean()

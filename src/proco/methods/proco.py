@@ -1,7 +1,8 @@
 """ProCo (Du et al., T-PAMI 2024): a logit-adjusted classifier and the probabilistic contrastive loss, side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -47,11 +48,17 @@ class ProCo(TwoBranch):
 
     def criterion(self, task: Task) -> ProCoLoss:
         """Return the loss, with the statistics it keeps."""
-        settings = {"past_epochs": self.past_epochs, "concentration": self.concentration}
-        common = (task.class_counts, task.dim, self.temperature, self.form)
+        kind: Callable[..., ProCoLoss] = ProCoLoss
         if self.leave_one_out:
-            return LeaveOneOutProCoLoss(*common, num_images=int(task.class_counts.sum()), **settings)
-        return ProCoLoss(*common, **settings)  # type: ignore[arg-type]
+            kind = partial(LeaveOneOutProCoLoss, num_images=int(task.class_counts.sum()))
+        return kind(
+            task.class_counts,
+            task.dim,
+            self.temperature,
+            self.form,
+            past_epochs=self.past_epochs,
+            concentration=self.concentration,
+        )
 
     def representation(self, task: Task) -> Term:
         """Return the mean of the loss over the views, each of which enters the statistics in turn."""

@@ -103,7 +103,7 @@ def shown_frequencies(class_counts: Tensor, paste: Paste) -> Tensor:
 @Method.registry.register("proco_plus")
 @dataclass(frozen=True, kw_only=True)
 class ProCoPlus(ProCo):
-    """ProCo with pasted boxes, classification of all views, agreement between them, and a last stretch for the head."""
+    """ProCo with pasted boxes, all views classified, views, experts or an average as teachers, last epochs apart."""
 
     paste: Paste = field(default_factory=Paste)
     """Boxes of other images in the classifier's view (CutMix)."""
@@ -207,6 +207,10 @@ class ProCoPlus(ProCo):
         for name in ("expert_taus", "expert_agreement", "first_expert"):
             if getattr(self, name):
                 raise ConfigError(f"method.{name} is for experts; set network.options={{experts: N}}.")
+        return self._stages(task, epochs, self.tau)
+
+    def _stages(self, task: Task, epochs: int, tau: float) -> tuple[Stage, ...]:
+        """Return the stages of a network, or of one of its experts, that is adjusted by strength tau."""
         if (late := self.closing_epochs + self.head_epochs) >= epochs:
             raise ConfigError(
                 f"method.closing_epochs and method.head_epochs make {late}, but the run has {epochs} epochs."
@@ -217,16 +221,16 @@ class ProCoPlus(ProCo):
                 f"method.plain_share makes {plain_epochs} epochs, but {epochs - late} come before closing and head."
             )
         criterion = self.criterion(task)
+        shown = self._frequencies(task, self.paste)
         terms = {
-            **self._of_first_view(self._frequencies(task, self.paste), criterion, plain_epochs),
+            "logit_adjustment": self._classification(shown, tau, criterion, plain_epochs),
+            **self._distillation(shown, tau),
             self.branch: WeightedTerm(self.weight, BehindFirst(self.over_views(criterion))),
         }
         if self.others_weight:
-            terms["others"] = WeightedTerm(self.others_weight, OtherViews(task.class_counts, tau=self.tau))
+            terms["others"] = WeightedTerm(self.others_weight, OtherViews(task.class_counts, tau=tau))
         if self.agreement:
-            terms["agreement"] = WeightedTerm(
-                self.agreement, Agreement(task.class_counts, tau=self.tau, ramp=self.ramp)
-            )
+            terms["agreement"] = WeightedTerm(self.agreement, Agreement(task.class_counts, tau=tau, ramp=self.ramp))
         joint = Stage(
             epochs=epochs - late,
             views=self.views,
@@ -237,12 +241,13 @@ class ProCoPlus(ProCo):
             taught_views=self._taught_views(),
         )
         stages = [joint]
+        late_classification = {"logit_adjustment": self._classification(task.class_counts, tau, criterion)}
         if self.closing_epochs:
             closing = replace(
                 joint,
                 epochs=self.closing_epochs,
                 views=(self.closing_view, *self.views[1:]),
-                terms=terms | self._of_first_view(task.class_counts, criterion),
+                terms=terms | late_classification | self._distillation(task.class_counts, tau),
                 paste=None,
                 optim={"lr": self.closing_lr, "schedule": "constant", "warmup": 0.0},
             )
@@ -251,7 +256,7 @@ class ProCoPlus(ProCo):
             head = Stage(
                 epochs=self.head_epochs,
                 views=self.views[:1],
-                terms={"logit_adjustment": self._of_first_view(task.class_counts, criterion)["logit_adjustment"]},
+                terms=late_classification,
                 learning=("classifier",),
                 optim={"lr": self.head_lr, "weight_decay": 0.0, "schedule": "cosine", "warmup": 0.0},
             )
@@ -265,14 +270,7 @@ class ProCoPlus(ProCo):
             raise ConfigError(
                 f"method.expert_taus has {len(taus)} strengths, but the network has {num_experts} experts."
             )
-        alone = replace(
-            self,
-            expert_taus=(),
-            expert_agreement=0.0,
-            soft_temperature=self.soft_temperature if self.distillation else 1.0,
-            first_expert=False,
-        )
-        stages = side_by_side([replace(alone, tau=tau).stages(task, epochs) for tau in taus])
+        stages = side_by_side([self._stages(task, epochs, tau) for tau in taus])
         if not self.expert_agreement:
             return stages
         return tuple(
@@ -284,18 +282,20 @@ class ProCoPlus(ProCo):
         """Return how often the classifier is shown a class, as far as its adjustment is to know, (K,)."""
         return shown_frequencies(task.class_counts, paste) if paste and self.shown_prior else task.class_counts
 
-    def _of_first_view(
-        self, frequencies: Tensor, distributions: ProCoLoss, plain_epochs: int = 0
-    ) -> dict[str, WeightedTerm]:
-        """Return the terms that know how often each class is shown."""
-        classification = SharedClassification(
-            frequencies, tau=self.tau, trust=self.trust, distributions=distributions, plain_epochs=plain_epochs
+    def _classification(
+        self, frequencies: Tensor, tau: float, distributions: ProCoLoss, plain_epochs: int = 0
+    ) -> WeightedTerm:
+        term = SharedClassification(
+            frequencies, tau=tau, trust=self.trust, distributions=distributions, plain_epochs=plain_epochs
         )
-        terms = {"logit_adjustment": WeightedTerm(1.0, classification)}
-        if self.distillation:
-            taught = Distillation(frequencies, tau=self.tau, temperature=self.soft_temperature)
-            terms["distillation"] = WeightedTerm(self.distillation, taught)
-        return terms
+        return WeightedTerm(1.0, term)
+
+    def _distillation(self, frequencies: Tensor, tau: float) -> dict[str, WeightedTerm]:
+        """Return the term of the average, where it teaches."""
+        if not self.distillation:
+            return {}
+        term = Distillation(frequencies, tau=tau, temperature=self.soft_temperature)
+        return {"distillation": WeightedTerm(self.distillation, term)}
 
     def _expert_agreement(self, task: Task, stage: Stage, taus: Sequence[float]) -> WeightedTerm:
         frequencies = self._frequencies(task, stage.paste)

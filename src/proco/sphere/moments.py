@@ -46,6 +46,11 @@ class ClassMoments(FullPrecisionModule):
         for name, value in kept.items():
             self.register_buffer(name, value, persistent=past_epochs > 1)
 
+    @property
+    def past_epochs(self) -> int:
+        """Previous epochs that the estimation window holds."""
+        return len(self.past_sums) + 1
+
     @torch.no_grad()
     def update(self, embeddings: Tensor, labels: Tensor) -> None:
         """Take in a batch: embeddings (N, p) of any floating type, labels (N,) in [0, K).
@@ -95,7 +100,7 @@ class ClassMoments(FullPrecisionModule):
 
     def extra_repr(self) -> str:
         """Return the sizes."""
-        return f"num_classes={self.sums.shape[0]}, dim={self.sums.shape[1]}, past_epochs={len(self.past_sums) + 1}"
+        return f"num_classes={self.sums.shape[0]}, dim={self.sums.shape[1]}, past_epochs={self.past_epochs}"
 
     def _windows(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         return (self.sums, self.counts), (self.running_sums, self.running_counts)

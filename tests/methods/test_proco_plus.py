@@ -179,19 +179,6 @@ def test_in_closing_experts_agree_under_the_prior_of_the_images() -> None:
     assert closing.views[0] == Plain()
 
 
-def test_the_average_is_asked_of_the_views_that_terms_look_at() -> None:
-    assert ProCoPlus().stages(TASK, 5)[0].taught_views == ()
-    assert ProCoPlus(agreement=1.0, teacher=True).stages(TASK, 5)[0].taught_views == (1, 2)
-    joint, closing, head = ProCoPlus(distillation=0.5, closing_epochs=1, head_epochs=1).stages(TASK, 5)
-    assert joint.taught_views == closing.taught_views == (0,)
-    assert head.taught_views == ()
-    assert set(head.terms) == {"logit_adjustment"}
-    assert joint.terms["distillation"].weight == 0.5
-    prior = (COUNTS / COUNTS.sum()).log()  # nothing is pasted in the closing
-    torch.testing.assert_close(closing.terms["distillation"].term.adjustment, prior)
-    assert not torch.allclose(joint.terms["distillation"].term.adjustment, prior)
-
-
 def test_plain_epochs_must_fit_before_the_closing() -> None:
     with pytest.raises(ConfigError, match="makes 8 epochs, but 7 come before closing and head"):
         ProCoPlus(plain_share=0.8, closing_epochs=3).stages(TASK, 10)
@@ -200,7 +187,6 @@ def test_plain_epochs_must_fit_before_the_closing() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"teacher": True},
         {"trust": 2.0},
         {"agreement": -1.0},
         {"ramp": 0},
@@ -211,16 +197,11 @@ def test_plain_epochs_must_fit_before_the_closing() -> None:
         {"expert_taus": (1.0, 1.0), "tau": 2.0},
         {"plain_share": 0.5, "others_weight": 1.0},
         {"plain_share": 0.5, "expert_agreement": 1.0},
-        {"teacher": True, "agreement": 1.0, "norms_apart": True},
         {"expert_agreement": 1.0, "soft_temperature": 0.0},
         {"soft_temperature": 3.0},
-        {"distillation": 1.0, "agreement": 1.0, "teacher": True},
-        {"distillation": 1.0, "expert_taus": (0.0, 2.0)},
-        {"distillation": 1.0, "plain_share": 0.5},
         {"expert_taus": (1.0, -1.0)},
         {"expert_taus": (1.0, float("nan"))},
         {"plain_share": 0.5, "agreement": 1.0},
-        {"teacher": True, "agreement": 1.0, "expert_taus": (0.0, 2.0)},
         {"past_epochs": 0},
     ],
 )

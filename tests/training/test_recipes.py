@@ -77,9 +77,9 @@ def test_recipe_takes_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     )
     trainer = Trainer(small, generated(config.data.source.registry.name_of(type(config.data.source))))
     stage = trainer.stages[0]
-    teacher = None if trainer.average is None else trainer.average.network
-    learner = Learner(trainer.network, stage, None, teacher).train()
-    step = Step(learner, SGD(learner.parameters(), replace(config.optim, **stage.optim)), None)
+    learner = Learner(trainer.network, stage, None).train()
+    teacher = None if trainer.teacher is None else trainer.teacher.network.eval()
+    step = Step(learner, SGD(learner.parameters(), replace(config.optim, **stage.optim)), None, teacher)
     parts = [part for name in stage.learning if (part := getattr(trainer.network, name)) is not None]
     learning = [weight for part in parts for weight in part.parameters()]
     before = [weight.detach().clone() for weight in learning]

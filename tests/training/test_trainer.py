@@ -348,24 +348,3 @@ def test_with_a_validation_split_the_test_is_looked_at_once(tiny_dataset: Datase
     assert ["test" in record for record in RunFolder(tmp_path / "run").records()] == [False, False, False, True]
     assert all("val" in record for record in RunFolder(tmp_path / "run").records())
     assert (summary["split"], summary["best_split"]) == ("test", "val")
-
-
-def test_a_teacher_needs_an_average(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    method = ProCoPlus(views=(Plain(), Plain(), Plain()), agreement=0.5, teacher=True)
-    with pytest.raises(ConfigError, match=r"ema=0\.999"):
-        Trainer(small_config(method, epochs=2), tiny_dataset)
-    summary = Trainer(replace(small_config(method, epochs=2), ema=0.9), tiny_dataset).fit(RunFolder(tmp_path / "run"))
-    assert summary["top1"] is not None
-    assert all(record["losses"]["agreement"] >= 0 for record in RunFolder(tmp_path / "run").records())
-
-
-@pytest.mark.parametrize("point", [(0, 2), (1, None)])
-def test_run_taught_by_its_average_resumes(
-    tiny_dataset: Dataset, tmp_path: Path, point: tuple[int, int | None]
-) -> None:
-    method = ProCoPlus(views=PROCO.views, distillation=1.0, soft_temperature=3.0, first_expert=True)
-    config = replace(small_config(method, epochs=3), ema=0.9)
-    config = replace(config, network=replace(config.network, options={"experts": 2}))
-    whole, killed = whole_and_killed(config, tiny_dataset, tmp_path, point)
-    assert killed.weights_file.read_bytes() == whole.weights_file.read_bytes()
-    assert all(record["losses"]["distillation"] > 0 for record in whole.records())

@@ -22,6 +22,7 @@ class ProgressLines:
 
     def __init__(self, label: str = "", stop: threading.Event | None = None) -> None:
         self.label, self.stop = label, stop
+        self.name = ""
         self.epochs = 0
         self.first_epoch = 0
         self.started = self.last_line = 0.0
@@ -34,9 +35,10 @@ class ProgressLines:
     ) -> None:
         """Leave nothing to close."""
 
-    def on_start(self, first_epoch: int, epochs: int) -> None:
+    def on_start(self, first_epoch: int, epochs: int, name: str = "") -> None:
         """Remember when and where training began."""
         self.epochs, self.first_epoch = epochs, first_epoch
+        self.name = f"{name}, " if name else ""
         self.started = self.last_line = time.monotonic()
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
@@ -46,7 +48,7 @@ class ProgressLines:
         now = time.monotonic()
         if now - self.last_line >= 12 * _SECONDS_BETWEEN_LINES:
             self.last_line = now
-            typer.echo(f"{self.label}epoch {epoch + 1}/{self.epochs}  step {step}/{steps}")
+            typer.echo(f"{self.label}{self.name}epoch {epoch + 1}/{self.epochs}  step {step}/{steps}")
 
     def on_epoch(self, record: dict[str, Any]) -> None:
         """Say how the epoch went, and how long the rest will take."""
@@ -55,7 +57,9 @@ class ProgressLines:
         if done in (1, self.epochs) or now - self.last_line >= _SECONDS_BETWEEN_LINES:
             self.last_line = now
             left = (now - self.started) / (done - self.first_epoch) * (self.epochs - done)
-            typer.echo(f"{self.label}epoch {done}/{self.epochs}  {_measurements(record)}  {_duration(left)} left")
+            typer.echo(
+                f"{self.label}{self.name}epoch {done}/{self.epochs}  {_measurements(record)}  {_duration(left)} left"
+            )
 
 
 class ProgressBar:
@@ -63,7 +67,7 @@ class ProgressBar:
 
     def __init__(self, console: Console) -> None:
         self.progress = Progress(
-            TextColumn("epoch {task.fields[epoch]}"),
+            TextColumn("{task.description}epoch {task.fields[epoch]}"),
             BarColumn(),
             TextColumn("{task.fields[measurements]}"),
             TimeRemainingColumn(),
@@ -83,13 +87,16 @@ class ProgressBar:
     ) -> None:
         self.progress.stop()
 
-    def on_start(self, first_epoch: int, epochs: int) -> None:
+    def on_start(self, first_epoch: int, epochs: int, name: str = "") -> None:
         """Set the length of the bar."""
         self.epochs = epochs
-        self.progress.update(
-            self.task, total=float(self.epochs), completed=float(first_epoch), epoch=f"{first_epoch}/{self.epochs}"
+        self.progress.reset(
+            self.task,
+            total=float(self.epochs),
+            completed=first_epoch,
+            description=f"{name}, " if name else "",
+            epoch=f"{first_epoch}/{self.epochs}",
         )
-        self.progress.start_task(self.task)
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
         """Move the bar within an epoch."""

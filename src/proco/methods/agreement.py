@@ -1,4 +1,4 @@
-"""Terms that let what a network says follow something else it says: of other views, by all experts, on average."""
+"""Terms that let what a network says follow something else: what it says of other views, all experts, a teacher."""
 
 from collections.abc import Sequence
 
@@ -24,8 +24,8 @@ class Agreement(EpochTerm):
     """The first view is to say what the others say: KL(others || first), of probabilities under the class priors.
 
     These are softmax(z + tau log prior), tau being the strength of adjustment that z is learnt with. Only images whose
-    other view is recognised count, and of which nothing is covered (MDCS, ICCV 2023, without its experts). The others
-    are taken as they are, or as the teacher sees them where there is one. The loss comes in over the first ramp epochs.
+    other view is recognised count, and of which nothing is covered (MDCS, ICCV 2023, without its experts). The loss
+    comes in over the first ramp epochs.
     """
 
     adjustment: Tensor
@@ -39,9 +39,8 @@ class Agreement(EpochTerm):
         """Return the mean over views and images, those that do not count being 0."""
         first = outputs[0].logits + self.adjustment
         losses = []
-        others = [view.logits.detach() for view in outputs[1:]] if targets.taught is None else targets.taught
-        for logits in others:
-            said = logits + self.adjustment
+        for view in outputs[1:]:
+            said = view.logits.detach() + self.adjustment
             counts = (said.argmax(dim=1) == targets.labels) & (targets.share == 1)
             losses.append((soft_divergence(first, said) * counts).mean())
         return torch.stack(losses).mean() * (self.epoch / self.ramp).clamp_max(1)
@@ -74,22 +73,17 @@ class ExpertAgreement(Term):
 
 
 class Distillation(Term):
-    """The network is to say what its average over time says: T^2 KL(average || network), probabilities softened by T.
+    """A network is to say what its teacher says of the first view: T^2 KL(teacher || network), softened by T.
 
-    (Mean teacher, NeurIPS 2017, with labels.) Both look at the first view, the one that labels are learnt by; the
-    average is that of the weights, which at a high learning rate knows more than the network. Probabilities are those
-    under the class priors, softmax((z + tau log prior) / T).
+    (Hinton et al., 2015.) Probabilities are those of the logits that predict, softmax(z / T): where these are without
+    the class priors, as after logit adjustment, so is what is taught, and rare classes count like others.
     """
 
-    adjustment: Tensor
-
-    def __init__(self, class_counts: Tensor, *, tau: float, temperature: float) -> None:
+    def __init__(self, *, temperature: float) -> None:
         super().__init__()
-        self.register_buffer("adjustment", tau * log_prior(class_counts, torch.float32))
         self.temperature = temperature
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean over images."""
-        assert targets.taught is not None, "the stage has the first view taught"
-        said, taught = outputs[0].logits + self.adjustment, targets.taught[0] + self.adjustment
-        return soft_divergence(said, taught, self.temperature).mean()
+        assert targets.taught is not None, "the run has a teacher"
+        return soft_divergence(outputs[0].logits, targets.taught, self.temperature).mean()

@@ -25,7 +25,7 @@ class Targets(NamedTuple):
     pasted: Tensor  # (N,): the class of what was pasted into the first view; the label where nothing was
     share: Tensor  # (N,): of the first view that is the image's own; 1 where nothing was pasted
     positions: Tensor  # (N,): of the images in the training split
-    taught: Tensor | None = None  # (T, N, K): logits of the stage's taught_views by its teacher, where it has one
+    taught: Tensor | None = None  # (N, K): what a teacher says of the first view, where the run has one
 
     @classmethod
     def of(cls, labels: Tensor, positions: Tensor | None = None) -> "Targets":
@@ -95,9 +95,6 @@ class Stage:
     """What is pasted into the first view, whose terms then look at targets.pasted and targets.share."""
     norms_apart: bool = False
     """Let the first view pass the batch norms on its own, and the others leave their running statistics as they are."""
-    taught_views: tuple[int, ...] = ()
-    """Numbers of the views that the average of the weights, which the run must keep (`ema`), looks at too: what it says
-    of them is targets.taught."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from proco.errors import ConfigError
 from proco.losses.class_counts import log_prior
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.losses.proco import ProCoLoss
-from proco.methods.agreement import Agreement, Distillation, ExpertAgreement
+from proco.methods.agreement import Agreement, ExpertAgreement
 from proco.methods.method import (
     EpochTerm,
     Method,
@@ -103,7 +103,7 @@ def shown_frequencies(class_counts: Tensor, paste: Paste) -> Tensor:
 @Method.registry.register("proco_plus")
 @dataclass(frozen=True, kw_only=True)
 class ProCoPlus(ProCo):
-    """ProCo with pasted boxes, all views classified, views, experts or an average as teachers, last epochs apart."""
+    """ProCo with pasted boxes, all views classified, views or experts that teach each other, last epochs apart."""
 
     paste: Paste = field(default_factory=Paste)
     """Boxes of other images in the classifier's view (CutMix)."""
@@ -112,11 +112,8 @@ class ProCoPlus(ProCo):
     should be 1, that of what they say together. Without them it is tau for all."""
     expert_agreement: float = 0.0
     """Weight of the divergence of each expert from all together, which then teach it."""
-    distillation: float = 0.0
-    """Weight of the divergence from what the average of the weights (`ema`) says of the classifier's view: all experts
-    together, where there are several."""
     soft_temperature: float = 1.0
-    """What logits are divided by in both of these divergences."""
+    """What logits are divided by in this divergence."""
     first_expert: bool = False
     """Keep the first expert alone, a network like one without experts: the others have only helped to train it."""
     shown_prior: bool = True
@@ -131,8 +128,6 @@ class ProCoPlus(ProCo):
     """Weight of the classifier's loss on the projector's views."""
     agreement: float = 0.0
     """Weight of the divergence between the classifier's view and the projector's."""
-    teacher: bool = False
-    """Let the average of the weights (`ema`) say what the projector's views show, in place of the network itself."""
     ramp: int = 20
     """Epochs over which the agreement comes in."""
     norms_apart: bool = False
@@ -154,7 +149,7 @@ class ProCoPlus(ProCo):
         super().__post_init__()
         if self.classifier_epochs:
             raise ConfigError("the method proco_plus is trained together; it has head_epochs, not classifier_epochs.")
-        weights = ("others_weight", "agreement", "expert_agreement", "distillation")
+        weights = ("others_weight", "agreement", "expert_agreement")
         for name in (*weights, "closing_epochs", "closing_lr", "head_epochs", "head_lr"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"method.{name} must not be negative; got {getattr(self, name):g}.")
@@ -173,10 +168,6 @@ class ProCoPlus(ProCo):
     def _refuse_contradictions(self) -> None:
         taus = self.expert_taus
         contradictions = {
-            "method.teacher has nothing to say without method.agreement.": self.teacher and not self.agreement,
-            "method.teacher looks at views whose statistics method.norms_apart does not keep.": (
-                self.teacher and self.norms_apart
-            ),
             "method.expert_taus is for two experts or more.": len(taus) == 1,
             "method.tau has no part where method.expert_taus are given.": bool(taus) and self.tau != 1,
             "method.first_expert needs method.expert_taus that begin with 1: it predicts on its own.": (
@@ -185,17 +176,11 @@ class ProCoPlus(ProCo):
             "method.plain_share is of the classifier's own view; leave method.others_weight out.": (
                 self.plain_share > 0 and self.others_weight > 0
             ),
-            "method.plain_share leaves logits unadjusted, by which views, experts and the average are compared.": (
-                self.plain_share > 0 and (self.agreement > 0 or self.expert_agreement > 0 or self.distillation > 0)
+            "method.plain_share leaves logits unadjusted, by which views and experts are compared.": (
+                self.plain_share > 0 and (self.agreement > 0 or self.expert_agreement > 0)
             ),
-            "the average speaks for all experts at once, whose method.expert_taus must then be equal.": (
-                (self.teacher or self.distillation > 0) and len(set(taus)) > 1
-            ),
-            "the average is asked of other views by method.teacher than by method.distillation; choose one.": (
-                self.teacher and self.distillation > 0
-            ),
-            "method.soft_temperature has no part without method.expert_agreement or method.distillation.": (
-                self.soft_temperature != 1 and not (self.expert_agreement or self.distillation)
+            "method.soft_temperature has no part without method.expert_agreement.": (
+                self.soft_temperature != 1 and not self.expert_agreement
             ),
         }
         for sentence, is_so in contradictions.items():
@@ -224,7 +209,6 @@ class ProCoPlus(ProCo):
         shown = self._frequencies(task, self.paste)
         terms = {
             "logit_adjustment": self._classification(shown, tau, criterion, plain_epochs),
-            **self._distillation(shown, tau),
             self.branch: WeightedTerm(self.weight, BehindFirst(self.over_views(criterion))),
         }
         if self.others_weight:
@@ -238,7 +222,6 @@ class ProCoPlus(ProCo):
             terms=terms,
             paste=self.paste,
             norms_apart=self.norms_apart,
-            taught_views=self._taught_views(),
         )
         stages = [joint]
         late_classification = {"logit_adjustment": self._classification(task.class_counts, tau, criterion)}
@@ -247,7 +230,7 @@ class ProCoPlus(ProCo):
                 joint,
                 epochs=self.closing_epochs,
                 views=(self.closing_view, *self.views[1:]),
-                terms=terms | late_classification | self._distillation(task.class_counts, tau),
+                terms=terms | late_classification,
                 paste=None,
                 optim={"lr": self.closing_lr, "schedule": "constant", "warmup": 0.0},
             )
@@ -290,23 +273,10 @@ class ProCoPlus(ProCo):
         )
         return WeightedTerm(1.0, term)
 
-    def _distillation(self, frequencies: Tensor, tau: float) -> dict[str, WeightedTerm]:
-        """Return the term of the average, where it teaches."""
-        if not self.distillation:
-            return {}
-        term = Distillation(frequencies, tau=tau, temperature=self.soft_temperature)
-        return {"distillation": WeightedTerm(self.distillation, term)}
-
     def _expert_agreement(self, task: Task, stage: Stage, taus: Sequence[float]) -> WeightedTerm:
         frequencies = self._frequencies(task, stage.paste)
         term = ExpertAgreement(frequencies, taus=taus, temperature=self.soft_temperature)
         return WeightedTerm(self.expert_agreement, term)
-
-    def _taught_views(self) -> tuple[int, ...]:
-        """Return the views that the average is asked of."""
-        if self.teacher:
-            return tuple(range(1, len(self.views)))
-        return (0,) if self.distillation else ()
 
     def kept(self, network: Network) -> Network:
         """Return the network, or its first expert."""

@@ -10,8 +10,8 @@ from proco.training.run_folder import RunFolder
 class Listener(Protocol):
     """Who is told how a run goes; the command line draws a progress bar from it."""
 
-    def on_start(self, first_epoch: int, epochs: int) -> None:
-        """Hear that training begins, or goes on, at this epoch of so many."""
+    def on_start(self, first_epoch: int, epochs: int, name: str = "") -> None:
+        """Hear that training begins, or goes on, at this epoch of so many; name: of a run that is part of another."""
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
         """Hear that a step of an epoch was started."""
@@ -23,7 +23,7 @@ class Listener(Protocol):
 class Silent:
     """A listener that says nothing."""
 
-    def on_start(self, first_epoch: int, epochs: int) -> None:
+    def on_start(self, first_epoch: int, epochs: int, name: str = "") -> None:
         """Say nothing."""
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:

@@ -31,19 +31,14 @@ class Learner(nn.Module):
     """Views and targets in, losses out: what gradients flow through, DDP wraps and the compiler sees.
 
     All views go through the network together, but for stages with norms_apart. autocast: the type of the network's
-    products, or None for float32; terms always see float32. teacher: the average of the weights, for stages that ask
-    it.
+    products, or None for float32; terms always see float32.
     """
 
     weights: Tensor
 
-    def __init__(
-        self, network: Network, stage: Stage, autocast: torch.dtype | None, teacher: nn.Module | None = None
-    ) -> None:
+    def __init__(self, network: Network, stage: Stage, autocast: torch.dtype | None) -> None:
         super().__init__()
         self.network, self.autocast = network, autocast
-        self.teacher = (teacher,) if stage.taught_views else ()  # in a tuple: it is no part of what learns
-        self.taught_views = stage.taught_views
         self.norms_apart = stage.norms_apart
         self.names = tuple(stage.terms)
         self.terms = nn.ModuleList(weighted.term for weighted in stage.terms.values())
@@ -59,7 +54,6 @@ class Learner(nn.Module):
         """
         with autocast_to(self.autocast, views.device):
             by_view = self._through_network(views)
-            targets = self._taught(views, targets)
         values = torch.stack([term(by_view, targets, self.network.classifier) for term in self.terms])
         accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
         return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
@@ -72,14 +66,6 @@ class Learner(nn.Module):
         with keep_running_statistics(self.network):
             others: Outputs = self.network(views[1:].flatten(0, 1))
         return [first, *others.split(len(views) - 1)]
-
-    @torch.no_grad()
-    def _taught(self, views: Tensor, targets: Targets) -> Targets:
-        for teacher in self.teacher:
-            assert teacher is not None
-            logits: Tensor = teacher(torch.cat([views[number] for number in self.taught_views])).logits
-            targets = targets._replace(taught=torch.stack(logits.chunk(len(self.taught_views))))
-        return targets
 
     def start_epoch(self) -> None:
         """Turn training on, and let the terms do what is due before the first batch."""
@@ -105,7 +91,8 @@ class Step:
     """Forward, backward and update for one batch, plain, compiled or recorded.
 
     A recorded step (CUDA graph) is captured at the first batch and replayed for all others: the host then only copies
-    the batch and starts the replay. Nothing in it waits for the device.
+    the batch and starts the replay. Nothing in it waits for the device. teacher: a network, in evaluation mode, that
+    says what the first view shows.
     """
 
     _TRIALS = 3  # steps run before recording, as torch asks for; what they change is put back
@@ -115,11 +102,12 @@ class Step:
         learner: Learner,
         optimizer: SGD,
         average: MovingAverage | None,
+        teacher: Network | None = None,
         *,
         compile: bool = False,
         graph: bool = False,
     ) -> None:
-        self.learner, self.optimizer, self.average = learner, optimizer, average
+        self.learner, self.optimizer, self.average, self.teacher = learner, optimizer, average, teacher
         forward: nn.Module = learner
         if world_size() > 1:
             forward = DistributedDataParallel(learner, **{_SYNC_BUFFERS: False})  # type: ignore[arg-type]
@@ -143,6 +131,8 @@ class Step:
         return self.values
 
     def _run(self, batch: Batch) -> Tensor:
+        if self.teacher is not None:
+            batch = batch._replace(targets=batch.targets._replace(taught=self._taught(batch.views[0])))
         values = self._backward(batch)
         if self.optimizer.config.sharpness:
             # The second look changes no statistics: those of the first are of the weights as they are.
@@ -156,6 +146,13 @@ class Step:
         if self.average is not None:
             self.average.update(self.learner.network)
         return values
+
+    @torch.no_grad()
+    def _taught(self, view: Tensor) -> Tensor:
+        assert self.teacher is not None
+        with autocast_to(self.learner.autocast, view.device):
+            logits: Tensor = self.teacher(view).logits
+        return logits
 
     def _backward(self, batch: Batch) -> Tensor:
         """Put the gradients into the parameters; return the values of the terms and the accuracy."""

@@ -14,7 +14,8 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
     """Return the ledger's entry for a finished run of a recipe.
 
     top1, many, medium and few are of the last epoch; best_top1 is that of the best epoch on the split of the curve,
-    kept because papers report it. lanes is how many runs shared the device, and so the seconds.
+    kept because papers report it. lanes is how many runs shared the device, and so the seconds. teacher_top1 is that of
+    the run that taught this one, where there was one.
     """
     config, summary, records = folder.config(), folder.summary(), folder.records()
     settings = as_settings(config)
@@ -32,6 +33,7 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
         **{name: _rounded(summary[name]) for name in ("top1", "many", "medium", "few")},
         "split": summary["split"],
         "balanced_accuracy": _rounded(summary["balanced_accuracy"]),
+        **({} if config.teacher is None else {"teacher_top1": _rounded(folder.teacher.summary()["top1"])}),
         "best_top1": _rounded(summary["best_top1"]),
         "mean_last_20": _rounded(sum(last) / len(last)),
         "seconds": _rounded(summary["seconds"]),

@@ -43,6 +43,11 @@ class RunFolder:
         """Whether there is a run in it."""
         return self.config_file.exists()
 
+    @property
+    def teacher(self) -> "RunFolder":
+        """The folder of the run that teaches the one in this folder, where there is such."""
+        return RunFolder(self.path / "teacher")
+
     def require_unused(self) -> None:
         """Refuse a folder that holds something already, or is none."""
         if self.path.exists() and not self.path.is_dir():

@@ -24,13 +24,13 @@ def load_run(
     data: other data with the same classes. Where it has one split, all of it is the test.
     """
     config = folder.config()
-    weights = folder.load_weights()
     trained_on = folder.summary()
     config = replace(
         config,
         ema=None,  # the weights kept are the average's, with its statistics
         renew_statistics=False,
         network=replace(config.network, pretrained=False),
+        teacher=None,
         engine=replace(config.engine, device=device),
     )
     dataset = prepare(config.data, progress) if data is None else data.read(progress)
@@ -47,11 +47,7 @@ def load_run(
         raise RunError(f"the run knows the classes {known}; the data has {found}.")
     trainer.class_counts = torch.tensor(trained_on["class_counts"])
     trainer.size = tuple(trained_on["image_size"])
-    trainer.network = config.method.kept(trainer.network)
-    try:
-        trainer.network.load_state_dict(weights)
-    except RuntimeError as error:
-        raise RunError(f"the weights in {folder.path} do not fit its settings: {error}") from error
+    trainer.take_weights(folder)
     return trainer
 
 

@@ -1,7 +1,7 @@
 """All settings of a run in one tree of dataclasses; a recipe is a YAML file of some of them."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from proco.data.prepare import DataConfig
 from proco.errors import ConfigError
@@ -44,6 +44,31 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TeacherConfig:
+    """A run on the same images that comes first, and whose network then teaches.
+
+    So what a larger network knows, or several experts together, ends in one that costs what this one costs.
+    """
+
+    run: dict[str, Any] = field(default_factory=dict)
+    """What is other in it than in this run, such as {network: {options: {experts: 3}}}; nothing makes a second
+    generation."""
+    weight: float = 1.0
+    """Of the divergence from what it says."""
+    temperature: float = 3.0
+    """What logits are divided by in this divergence: above 1, classes that are unlikely are taught too."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot teach."""
+        for name in ("weight", "temperature"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"teacher.{name} must be positive; got {getattr(self, name):g}.")
+        for name in ("data", "engine", "teacher"):
+            if name in self.run:
+                raise ConfigError(f"teacher.run cannot have {name} of its own: it is the same for both runs.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """A run."""
 
@@ -68,6 +93,8 @@ class TrainConfig:
     renew_statistics: bool = False
     """Take the batch statistics of the average anew, over the views of an epoch, whenever it is evaluated: the average
     of those that the weights had on their way need not be those of the average of the weights."""
+    teacher: TeacherConfig | None = None
+    """A run that comes first and teaches this one."""
     made_with: dict[str, str] = field(default_factory=dict)
     """Versions and commit, filled in by the run that saves its settings."""
 

@@ -35,6 +35,7 @@ from proco.training.records import best_of, means_of, scalars_of
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.seeds import seed_for
 from proco.training.settings import TrainConfig
+from proco.training.teacher import taught_stages, teaching_run
 
 
 @dataclass
@@ -105,6 +106,8 @@ class Trainer:
                 self.stages = config.method.stages(task, config.epochs)
             else:
                 self.stages = config.method.expert_stages(task, config.epochs, backbone.num_experts)
+            if config.teacher is not None:
+                self.stages = taught_stages(self.stages, config.teacher, backbone.num_experts)
         # Here and not in the stage: what does not fit is said before a folder is begun.
         self.loaders = [
             EpochLoader(
@@ -130,9 +133,8 @@ class Trainer:
             self.network.double()
             self.terms.double()
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if config.ema is None and any(stage.taught_views for stage in self.stages):
-            raise ConfigError("the method learns from the average of the weights, so the run must keep one: ema=0.999.")
         self.average = None if config.ema is None else MovingAverage(self.network, config.ema)
+        self.teacher = None if config.teacher is None else Trainer(teaching_run(config), self.dataset)
 
     @property
     def epochs(self) -> int:
@@ -170,11 +172,21 @@ class Trainer:
             autocast=self.autocast,
         )
 
-    def fit(self, folder: RunFolder, listener: Listener | None = None, *, resume: bool = False) -> dict[str, Any]:
+    def take_weights(self, folder: RunFolder) -> None:
+        """Become what the run in the folder has kept: its network, or its average."""
+        self.network, self.average = self.config.method.kept(self.network), None
+        try:
+            self.network.load_state_dict(folder.load_weights())
+        except RuntimeError as error:
+            raise RunError(f"the weights in {folder.path} do not fit its settings: {error}") from error
+
+    def fit(
+        self, folder: RunFolder, listener: Listener | None = None, *, resume: bool = False, name: str = ""
+    ) -> dict[str, Any]:
         """Train to the end, leaving everything in the folder; return the summary.
 
         resume: go on from the folder's last checkpoint. On a CPU the weights then end as the same bits as without the
-        interruption.
+        interruption. name: what the listener hears this run called, where it is part of another.
         """
         checkpoint = folder.load_checkpoint(self.device) if resume else None
         if is_main_process() and not (resume and folder.is_begun):
@@ -183,34 +195,55 @@ class Trainer:
         if course.data != self.dataset.hash:
             raise RunError(f"the data of the run in {folder.path} has changed since it began; train anew.")
         listener = listener or Silent()
-        listener.on_start(course.epoch, self.epochs)
+        teacher, its_seconds = self._train_teacher(folder, listener)
+        if checkpoint is None:
+            course.seconds = its_seconds
+        listener.on_start(course.epoch, self.epochs, name)
         own_random_numbers = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
         with own_random_numbers, determinism(self.config.engine), Journal(folder, listener, course.epoch) as journal:
             first_epoch = 0  # of the stage
             for number, stage in enumerate(self.stages):
                 if course.epoch < first_epoch + stage.epochs:
                     momenta = checkpoint["optimizer"] if checkpoint and course.stage == number else None
-                    self._train_stage(number, first_epoch, course, journal, momenta)
+                    self._train_stage(number, first_epoch, course, journal, momenta, teacher)
                     checkpoint = None
                 first_epoch += stage.epochs
         return self._finish(folder, course)
 
+    def _train_teacher(self, folder: RunFolder, listener: Listener) -> tuple[Network | None, float]:
+        """Return the network that teaches, trained in a folder of its own or read from there, and what it took."""
+        if self.teacher is None:
+            return None, 0.0
+        its_folder = folder.teacher
+        if its_folder.is_finished:
+            self.teacher.take_weights(its_folder)
+            summary = its_folder.summary()
+        else:
+            summary = self.teacher.fit(its_folder, listener, resume=its_folder.is_begun, name="teacher")
+        network = self.teacher.config.method.kept(self.teacher.evaluated_network)
+        return network.requires_grad_(False).eval(), summary.get("seconds", 0.0)  # only the main process is told
+
     def _train_stage(
-        self, number: int, first_epoch: int, course: Course, journal: Journal, momenta: dict[str, Any] | None
+        self,
+        number: int,
+        first_epoch: int,
+        course: Course,
+        journal: Journal,
+        momenta: dict[str, Any] | None,
+        teacher: Network | None,
     ) -> None:
         """Train a stage, or the rest of it; momenta: the state of its optimiser, where it was interrupted."""
         config, stage, engine = self.config, self.stages[number], self.config.engine
         started = saved = time.perf_counter()
         self.network.requires_grad_(True)
-        teacher = None if self.average is None else self.average.network
-        learner = Learner(self.network, stage, self.autocast, teacher).to(self.device)
+        learner = Learner(self.network, stage, self.autocast).to(self.device)
         optim = replace(config.optim, **stage.optim)
         optimizer = SGD(learner.parameters(), optim)
         if momenta is not None:
             with _must_fit():
                 optimizer.load_state_dict(momenta)
-        on_one_gpu = self.device.type == "cuda" and world_size() == 1
-        step = Step(learner, optimizer, self.average, compile=engine.compile, graph=engine.graph and on_one_gpu)
+        graph = engine.graph and self.device.type == "cuda" and world_size() == 1
+        step = Step(learner, optimizer, self.average, teacher, compile=engine.compile, graph=graph)
         loader = self.loaders[number]
         end = first_epoch + stage.epochs
         batches = loader.begin(course.epoch)

@@ -1,0 +1,150 @@
+"""A run that is taught by another: what it learns, what it leaves behind, and that it goes on where it was stopped."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.training.test_runs import npz_config
+
+from proco.config import as_settings, merge
+from proco.data.dataset import Dataset
+from proco.errors import ConfigError
+from proco.methods.cross_entropy import CrossEntropy
+from proco.methods.method import EachExpert
+from proco.methods.proco import ProCo
+from proco.models.network import NetworkConfig
+from proco.optim import OptimConfig
+from proco.training.journal import Silent
+from proco.training.ledger import entry_of
+from proco.training.run_folder import RunFolder
+from proco.training.runs import load_run
+from proco.training.settings import EngineConfig, TeacherConfig, TrainConfig
+from proco.training.teacher import teaching_run
+from proco.training.trainer import Trainer
+
+CONFIG = TrainConfig(
+    about="a run",
+    published={"top1": 50.0},
+    method=ProCo(temperature=0.2),
+    network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
+    optim=OptimConfig(lr=0.1, schedule="cosine"),
+    engine=EngineConfig(device="cpu", checkpoint_seconds=0),
+    batch_size=16,
+    epochs=3,
+    seed=5,
+    teacher=TeacherConfig(run={"network": {"options": {"experts": 2}}, "epochs": 2}, weight=0.5),
+)
+
+
+def test_the_teaching_run_is_this_one_but_for_what_is_said() -> None:
+    teaching = teaching_run(CONFIG)
+    assert teaching.network.options == {"experts": 2}
+    assert teaching.epochs == 2
+    assert (teaching.method, teaching.optim, teaching.seed) == (CONFIG.method, CONFIG.optim, 5)
+    assert (teaching.teacher, teaching.published, teaching.about) == (None, {}, "")
+    another = replace(CONFIG, teacher=TeacherConfig(run={"method": "cross_entropy", "ema": 0.9}))
+    assert isinstance(teaching_run(another).method, CrossEntropy)
+    assert merge(TrainConfig, as_settings(another)) == another
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"weight": 0.0}, r"teacher\.weight must be positive; got 0"),
+        ({"temperature": -1.0}, r"teacher\.temperature must be positive"),
+        ({"run": {"data": {"imbalance": 10}}}, r"teacher\.run cannot have data of its own"),
+        ({"run": {"teacher": {}}}, r"teacher\.run cannot have teacher of its own"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        TeacherConfig(**wrong)
+
+
+def test_wrong_settings_of_the_teaching_run_are_said_before_a_folder_is_begun(tiny_dataset: Dataset) -> None:
+    with pytest.raises(ConfigError, match="unknown setting 'epoch'; did you mean 'epochs'"):
+        Trainer(replace(CONFIG, teacher=TeacherConfig(run={"epoch": 2})), tiny_dataset)
+
+
+class _Told(Silent):
+    """Remembers which runs it was told of; ends one of them before a step or record, as a power cut would."""
+
+    def __init__(self, kill: tuple[str, int, int | None] | None = None) -> None:
+        self.names: list[str] = []
+        self.kill = kill
+
+    def on_start(self, first_epoch: int, epochs: int, name: str = "") -> None:
+        self.names.append(name)
+
+    def on_step(self, epoch: int, step: int, steps: int) -> None:
+        if (self.names[-1], epoch, step) == self.kill:
+            raise EOFError
+
+    def on_epoch(self, record: dict[str, Any]) -> None:
+        if (self.names[-1], record["epoch"], None) == self.kill:
+            raise EOFError
+
+
+def test_run_is_taught_by_the_network_that_the_first_one_kept(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    folder, told = RunFolder(tmp_path / "run"), _Told()
+    trainer = Trainer(CONFIG, tiny_dataset)
+    summary = trainer.fit(folder, told)
+    assert told.names == ["teacher", ""]
+    assert folder.teacher.config().network.options == {"experts": 2}
+    its = folder.teacher.summary()
+    assert summary["seconds"] > its["seconds"]  # what it took is counted
+    assert [len(run.records()) for run in (folder, folder.teacher)] == [3, 2]
+    assert all(record["losses"]["distillation"] > 0 for record in folder.records())
+    assert all("distillation" not in record["losses"] for record in folder.teacher.records())
+    assert entry_of(folder, "taught")["teacher_top1"] == pytest.approx(its["top1"], abs=1e-4)
+    # Its weights are those of its own run: nothing that it teaches changes it.
+    alone = RunFolder(tmp_path / "alone")
+    Trainer(teaching_run(CONFIG), tiny_dataset).fit(alone)
+    assert folder.teacher.weights_file.read_bytes() == alone.weights_file.read_bytes()
+    assert trainer.teacher is not None
+    for name, value in alone.load_weights().items():
+        assert torch.equal(trainer.teacher.network.state_dict()[name], value)
+
+
+def test_much_of_it_makes_the_network_say_what_the_teacher_says(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    def divergence(weight: float) -> float:
+        teacher = TeacherConfig(run={"epochs": 4}, weight=weight)
+        folder = RunFolder(tmp_path / f"{weight:g}")
+        Trainer(replace(CONFIG, epochs=6, seed=1, teacher=teacher), tiny_dataset).fit(folder)
+        return float(folder.records()[-1]["losses"]["distillation"])
+
+    assert divergence(3.0) < 0.5 * divergence(1e-6)
+
+
+@pytest.mark.parametrize("kill", [("teacher", 0, 2), ("teacher", 1, None), ("", 0, 1), ("", 1, None), ("", 2, 1)])
+def test_it_resumes_in_either_run_at_the_same_bits(
+    tiny_dataset: Dataset, tmp_path: Path, kill: tuple[str, int, int | None]
+) -> None:
+    whole, killed = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "killed")
+    config = replace(CONFIG, ema=0.9)
+    Trainer(config, tiny_dataset).fit(whole)
+    with pytest.raises(EOFError):
+        Trainer(config, tiny_dataset).fit(killed, _Told(kill))
+    Trainer(config, tiny_dataset).fit(killed, resume=True)
+    assert killed.weights_file.read_bytes() == whole.weights_file.read_bytes()
+    assert [record["epoch"] for record in killed.records()] == [0, 1, 2]
+    assert killed.summary()["seconds"] > killed.teacher.summary()["seconds"]
+
+
+def test_experts_are_taught_one_by_one(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    network = replace(CONFIG.network, options={"experts": 2})
+    config = replace(CONFIG, epochs=1, network=network, teacher=TeacherConfig(run={"epochs": 1}))
+    trainer = Trainer(config, tiny_dataset)
+    assert isinstance(trainer.stages[0].terms["distillation"].term, EachExpert)
+    assert trainer.fit(RunFolder(tmp_path / "run"))["top1"] is not None
+
+
+def test_what_was_taught_is_loaded_without_its_teacher(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    config = npz_config(tmp_path / "data.npz", tiny_dataset, epochs=1, teacher=CONFIG.teacher)
+    summary = Trainer(config).fit(folder)
+    loaded = load_run(folder)
+    assert loaded.teacher is None
+    assert loaded.evaluate("test").top1 == summary["top1"]

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from proco.errors import ConfigError
-from proco.optim import SGD, OptimConfig, learning_rate
+from proco.optim import SGD, OptimConfig, goes_uphill, learning_rate
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,25 @@ def test_uphill_is_a_step_of_that_length_and_back() -> None:
     assert all(torch.equal(now, old) for now, old in zip(parameters, before, strict=True))
 
 
-@pytest.mark.parametrize("wrong", [{"lr": -1.0}, {"weight_decay": -1.0}, {"sharpness": -0.1}, {"momentum": 1.0}])
+def test_uphill_begins_late() -> None:
+    late = OptimConfig(sharpness=0.1, sharpness_from=0.7)
+    assert [epoch for epoch in range(10) if goes_uphill(late, epoch, 10)] == [7, 8, 9]
+    assert all(goes_uphill(OptimConfig(sharpness=0.1), epoch, 3) for epoch in range(3))
+    assert not goes_uphill(OptimConfig(), 2, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lr": -1.0},
+        {"weight_decay": -1.0},
+        {"sharpness": -0.1},
+        {"sharpness": 0.1, "sharpness_from": 1.5},
+        {"momentum": 1.0},
+    ],
+)
 def test_wrong_numbers_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
+    with pytest.raises(ConfigError, match=list(wrong)[-1]):
         OptimConfig(**wrong)
 
 

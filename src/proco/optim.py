@@ -33,6 +33,8 @@ class OptimConfig:
     sharpness: float = 0.0
     """Distance that the weights go uphill before the gradient is taken (sharpness-aware minimisation, Foret et al.,
     ICLR 2021), for minima that are flat that far around; 0 for none. It takes twice the time."""
+    sharpness_from: float = 0.0
+    """Share of the epochs that pass before it does so: minima are found late (Zhou et al., 2024)."""
 
     def __post_init__(self) -> None:
         """Refuse numbers SGD cannot work with."""
@@ -43,7 +45,8 @@ class OptimConfig:
             raise ConfigError(f"optim.momentum lies in [0, 1); got {self.momentum:g}.")
         if self.nesterov and not self.momentum:
             raise ConfigError("optim.nesterov needs an optim.momentum above 0.")
-        for name, share in [("warmup", self.warmup), *(("milestones", share) for share in self.milestones)]:
+        shares = [("warmup", self.warmup), ("sharpness_from", self.sharpness_from)]
+        for name, share in [*shares, *(("milestones", share) for share in self.milestones)]:
             if not 0 <= share <= 1:
                 raise ConfigError(f"optim.{name} is a share of the epochs, from 0 to 1; got {share:g}.")
 
@@ -68,6 +71,11 @@ def learning_rate(config: OptimConfig, epoch: int, epochs: int, done: float = 1.
         passed = sum(epoch >= round(share * epochs) for share in config.milestones)
         return round(rate * config.factor**passed, 12)  # 0.3 * 0.1 is 0.03, not 0.03 and a bit
     return rate
+
+
+def goes_uphill(config: OptimConfig, epoch: int, epochs: int) -> bool:
+    """Return whether gradients of an epoch (0-based) are taken uphill."""
+    return config.sharpness > 0 and epoch >= round(config.sharpness_from * epochs)
 
 
 class SGD(nn.Module):

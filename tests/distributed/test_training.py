@@ -18,7 +18,7 @@ from proco.methods.supcon import SupCon
 from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
 from proco.training.run_folder import RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
+from proco.training.settings import EngineConfig, TeacherConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 VIEWS = (Weak(padding=1), Sim(scale=(0.5, 1.0)), Sim(scale=(0.5, 1.0)))
@@ -28,7 +28,9 @@ METHODS: dict[str, Method] = {
     "supcon": SupCon(views=VIEWS),
     "proco_plus": ProCoPlus(views=VIEWS, agreement=0.5, norms_apart=True, closing_epochs=1),
     "experts": ProCoPlus(views=VIEWS, expert_taus=(0.0, 2.0), expert_agreement=0.5, past_epochs=2, leave_one_out=True),
+    "taught": ProCo(views=VIEWS),
 }
+TEACHER = TeacherConfig(run={"network": {"options": {"experts": 2}}, "epochs": 1})
 
 
 def train(name: str) -> dict[str, Any]:
@@ -43,6 +45,7 @@ def train(name: str) -> dict[str, Any]:
         batch_size=16,
         epochs=2,
         ema=0.9,
+        teacher=TEACHER if name == "taught" else None,
     )
     trainer = Trainer(config, make_tiny_dataset())
     assert trainer.average is not None

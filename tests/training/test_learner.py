@@ -21,6 +21,7 @@ from proco.models.normalise import Normalise
 from proco.optim import SGD, OptimConfig
 from proco.training import loader as loader_module
 from proco.training.ema import MovingAverage
+from proco.training.lanes import wait_for
 from proco.training.learner import Learner, Step
 from proco.training.loader import Batch, EpochLoader
 
@@ -127,7 +128,9 @@ def test_teacher_looks_at_the_first_view_once_a_step(tiny_dataset: Dataset) -> N
     term = next(iter(stage.terms.values()))._replace(term=Spy())
     learner = Learner(make_network(), make_stage(tiny_dataset, terms={"spy": term}), None).train()
     batch = next(batches(tiny_dataset, torch.device("cpu")))
-    Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1, sharpness=0.1)), None, teacher)(batch)
+    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1, sharpness=0.1)), None, teacher)
+    step.go_uphill(True)
+    step(batch)
     assert len(looks) == 1
     assert len(seen) == 2  # with the gradient uphill, but one thing is taught
     assert seen[0] is seen[1]
@@ -142,7 +145,9 @@ def test_sharpness_is_looked_for_uphill_and_leaves_no_trace(tiny_dataset: Datase
     twin = copy.deepcopy(learner)
     config = OptimConfig(lr=0.1, sharpness=0.05)
     batch = next(batches(tiny_dataset, torch.device("cpu")))
-    values = Step(learner, SGD(learner.parameters(), config), None)(batch)
+    step = Step(learner, SGD(learner.parameters(), config), None)
+    step.go_uphill(True)
+    values = step(batch)
 
     parameters = list(twin.parameters())
     total, expected = twin(batch.views, batch.targets)
@@ -198,7 +203,14 @@ def run_steps(
     average = MovingAverage(network, 0.9)
     optim = OptimConfig(lr=0.1, sharpness=sharpness)
     step = Step(learner, SGD(learner.parameters(), optim), average, **how)
-    values = torch.stack([step(batch).clone() for batch in batches(dataset, device)])
+    values = []
+    for number, batch in enumerate(batches(dataset, device)):
+        if number == 2:  # what was recorded before is of no use any more
+            wait_for(device)
+            step.go_uphill(sharpness > 0)
+        values.append(step(batch).clone())
+    assert number > 2
+    values = torch.stack(values)
     return values.cpu(), {name: value.cpu() for name, value in (learner.state_dict() | average.state_dict()).items()}
 
 

@@ -80,6 +80,7 @@ def test_recipe_takes_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     learner = Learner(trainer.network, stage, None).train()
     teacher = None if trainer.teacher is None else trainer.teacher.network.eval()
     step = Step(learner, SGD(learner.parameters(), replace(config.optim, **stage.optim)), None, teacher)
+    step.go_uphill(config.optim.sharpness > 0)
     parts = [part for name in stage.learning if (part := getattr(trainer.network, name)) is not None]
     learning = [weight for part in parts for weight in part.parameters()]
     before = [weight.detach().clone() for weight in learning]

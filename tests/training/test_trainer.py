@@ -206,7 +206,7 @@ def test_run_whose_stages_share_terms_resumes_in_each(
     config = replace(
         config,
         network=replace(config.network, options={"experts": 2}),
-        optim=replace(config.optim, sharpness=0.05, nesterov=True),
+        optim=replace(config.optim, sharpness=0.05, sharpness_from=0.5, nesterov=True),
     )
     whole, killed = whole_and_killed(config, tiny_dataset, tmp_path, point)
     assert killed.weights_file.read_bytes() == whole.weights_file.read_bytes()
@@ -340,6 +340,19 @@ def test_warm_up_by_steps_reaches_every_step(
     assert steps > 1
     assert rates == pytest.approx([0.1 * (n + 1) / steps for n in range(steps)] + [0.1] * steps)
     assert [record["lr"] for record in RunFolder(tmp_path / "run").records()] == pytest.approx([0.1, 0.1])
+
+
+def test_gradients_are_taken_uphill_in_the_last_epochs(
+    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    went: list[str] = []
+    uphill, step = SGD.uphill, SGD.step
+    monkeypatch.setattr(SGD, "uphill", lambda self: (went.append("uphill"), uphill(self))[1])
+    monkeypatch.setattr(SGD, "step", lambda self: (went.append("step"), step(self)))
+    optim = OptimConfig(lr=0.1, sharpness=0.05, sharpness_from=0.5)
+    fit(replace(small_config(epochs=4), optim=optim), tiny_dataset, tmp_path / "run")
+    half = went.count("step") // 2
+    assert went == ["step"] * half + ["uphill", "step"] * half
 
 
 def test_with_a_validation_split_the_test_is_looked_at_once(tiny_dataset: Dataset, tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ class Step:
         graph: bool = False,
     ) -> None:
         self.learner, self.optimizer, self.average, self.teacher = learner, optimizer, average, teacher
+        self.uphill = False
         forward: nn.Module = learner
         if world_size() > 1:
             forward = DistributedDataParallel(learner, **{_SYNC_BUFFERS: False})  # type: ignore[arg-type]
@@ -115,6 +116,15 @@ class Step:
         self.graph = torch.cuda.CUDAGraph() if graph else None
         self.batch: Batch | None = None
         self.values: Tensor | None = None
+
+    def go_uphill(self, uphill: bool) -> None:
+        """Take gradients where the weights, moved along them, lie higher, or no longer; what is recorded is made anew.
+
+        The device must have done what was asked of it.
+        """
+        if uphill != self.uphill:
+            self.uphill, self.batch, self.values = uphill, None, None
+            self.graph = None if self.graph is None else torch.cuda.CUDAGraph()
 
     def __call__(self, batch: Batch) -> Tensor:
         """Train on a batch; return the values of the terms and the accuracy, (T + 1,), still on the device."""
@@ -134,7 +144,7 @@ class Step:
         if self.teacher is not None:
             batch = batch._replace(targets=batch.targets._replace(taught=self._taught(batch.views[0])))
         values = self._backward(batch)
-        if self.optimizer.config.sharpness:
+        if self.uphill:
             # The second look changes no statistics: those of the first are of the weights as they are.
             with (
                 self.optimizer.uphill(),

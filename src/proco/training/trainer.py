@@ -20,7 +20,7 @@ from proco.methods.method import Stage, Task
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
 from proco.models.running_statistics import renew_running_statistics
-from proco.optim import SGD, learning_rate
+from proco.optim import SGD, goes_uphill, learning_rate
 from proco.training.device import autocast_to, determinism, find_device, set_precision
 from proco.training.divergence import require_finite, require_finite_weights
 from proco.training.ema import MovingAverage
@@ -248,6 +248,7 @@ class Trainer:
         end = first_epoch + stage.epochs
         batches = loader.begin(course.epoch)
         for epoch in range(course.epoch, end):
+            step.go_uphill(goes_uphill(optim, epoch - first_epoch, stage.epochs))
             rates = [
                 self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs, done / len(loader))
                 for done in range(1, len(loader) + 1)

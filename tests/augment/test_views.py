@@ -218,6 +218,7 @@ def test_auto_is_weak_then_the_policy_then_a_black_hole() -> None:
         Auto(cutout=0).apply(images, choices),
         apply_steps(Weak().apply(images, choices.weak), choices.steps, fill=128),
     )
+    assert torch.equal(Auto(cutout=0, policy=False).apply(images, choices), Weak().apply(images, choices.weak))
 
 
 JITTERS = {

@@ -90,6 +90,15 @@ AUGMENTATION = Grid(
         for method in ("logit_adjustment", "bcl", "proco")
     },
 )
+WITHOUT_AUTO = Grid(
+    "the classifier's view",
+    [METHODS[method] for method in ("logit_adjustment", "proco")],
+    {
+        "crop, flip": [f"{ABLATIONS}/{method}_weak" for method in ("logit_adjustment", "proco")],
+        "crop, flip, Cutout": [f"{ABLATIONS}/{method}_cutout" for method in ("logit_adjustment", "proco")],
+        "SimAugment": [f"{ABLATIONS}/{method}_sim" for method in ("logit_adjustment", "proco")],
+    },
+)
 FAITHFULNESS = Grid(
     "runs",
     [""],

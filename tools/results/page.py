@@ -120,6 +120,11 @@ Without AutoAugment the classifier's view is cropped and mirrored only; Cutout g
 
 {grid_table(runs, experiments.AUGMENTATION)}
 
+Without it these runs lose far more than the paper's, which does not say what the classifier then sees. Other readings
+of "without":
+
+{grid_table(runs, experiments.WITHOUT_AUTO)}
+
 ### Weight of the contrastive loss
 
 The paper shows a figure without numbers, with the best accuracy at 1.
@@ -192,15 +197,18 @@ images and are evaluated on up to 200 images a class that the long-tailed subset
 seeds of one recipe accuracies differ by half a point, so that a gain below one point in one seed is a hint at most.
 
 The aim of `proco_plus` is 54 % on the test set at imbalance 100. What the literature adds to such a recipe (pasted
-boxes, agreement between views, averaged weights, a last stretch for the head) moves accuracy between frequent and rare
-classes here, but does not raise the mean of all. What can be won is variance: networks together are far better than
-each of them. Steps that look for flat minima, and the mean of weights at a high rate, are hints of half a point.
+boxes, agreement between views, a last stretch for the head) moves accuracy between frequent and rare classes here, but
+does not raise the mean of all. Neither do leave-one-out statistics, a longer window, exact concentrations, a warm-up by
+steps or other normalisation constants. What can be won is variance: networks together are far better than each of them,
+the better the less they share. Steps that look for flat minima, the mean of weights at a high rate, and Nesterov's
+momentum are hints each; together (`flat_mean`) they are more than that.
 
-Of three experts that teach each other, the one kept was worse the less they shared. The reason was found in the saved
-weights: they recognised the classifier's training views as well as ever, but images as they are badly. They had agreed
-on the projector's views too, of which no label tells them anything, and the cheapest way to agree there is to say the
-same of all; a network can tell such a view from the classifier's, and an image as it is looks more like the former.
-Since then experts agree on the classifier's view alone, and each has a projector of its own. These runs wait.
+Experts that teach each other become alike: together they are then worse than experts that learn alone, and the one kept
+is no better for it. (In an earlier form, `past_*`, it was far worse: experts agreed on the projector's views too, of
+which no label tells them anything, and the cheapest way to agree there is to say the same of all.) What the average of
+the weights teaches costs rare classes much of their accuracy: what it has not yet learnt of them holds back what learns
+from it. A teacher that is finished has neither fault. Three experts that teach one network (`taught`) are the next idea:
+a finished network that is trained on for a few epochs gains by such a teacher, and nothing without one.
 
 {choice_table(runs)}"""
 

@@ -30,6 +30,8 @@ class Auto(View):
     """Pixels added on each side before the crop; 0 for no crop."""
     flip: bool = True
     """Mirror images left to right; not for digits or text."""
+    policy: bool = True
+    """Apply the policy; without it crop, flip and Cutout are left."""
     cutout: int = 16
     """Side of the black square around a random pixel; 0 for none."""
 
@@ -52,7 +54,9 @@ class Auto(View):
 
     def apply(self, images: Tensor, choices: AutoChoices) -> Tensor:
         """Apply all of it."""
-        views = apply_steps(self._weak.apply(images, choices.weak), choices.steps, fill=FILL)
+        views = self._weak.apply(images, choices.weak)
+        if self.policy:
+            views = apply_steps(views, choices.steps, fill=FILL)
         if not self.cutout:
             return views
         height, width = views.shape[2:]

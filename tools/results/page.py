@@ -101,12 +101,19 @@ What stands for a class in the contrast.
 
 {grid_table(runs, experiments.COMPLEMENTS)}
 
+The paper finds the distribution a point better than prototypes. Here the four lie within each other's spread: what the
+contrast gains over logit adjustment it gains with any of them.
+
 ### Combinations
 
 SC: supervised contrast of samples. CC: class complement. CR: complements computed from features instead of learnt.
 MM: margins by class frequency.
 
 {grid_table(runs, experiments.COMBINATIONS)}
+
+Two rows differ from the paper's by more than the spread. Prototypes that are learnt, alone and without margins (CC), do
+as well as ProCo; the paper gains nothing by them. And ProCo with the contrast of samples beside it, the two losses
+added, is worse than either; the paper's loses little, but does not say how the two were weighted.
 
 ### Form of the loss
 
@@ -207,8 +214,8 @@ Experts that teach each other become alike: together they are then worse than ex
 is no better for it. (In an earlier form, `past_*`, it was far worse: experts agreed on the projector's views too, of
 which no label tells them anything, and the cheapest way to agree there is to say the same of all.) What the average of
 the weights teaches costs rare classes much of their accuracy: what it has not yet learnt of them holds back what learns
-from it. A teacher that is finished has neither fault. Three experts that teach one network (`taught`) are the next idea:
-a finished network that is trained on for a few epochs gains by such a teacher, and nothing without one.
+from it. A teacher that is finished has neither fault. Three experts that teach one network (`taught`) are the next
+idea: a finished network that is trained on for a few epochs gains by such a teacher, and nothing without one.
 
 {choice_table(runs)}"""
 

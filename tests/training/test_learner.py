@@ -24,6 +24,8 @@ from proco.training.ema import MovingAverage
 from proco.training.lanes import wait_for
 from proco.training.learner import Learner, Step
 from proco.training.loader import Batch, EpochLoader
+from proco.training.settings import TeacherConfig
+from proco.training.teacher import taught_stages
 
 CONFIG = NetworkConfig(backbone="resnet8", hidden=16, dim=16)
 PROCO = ProCo(views=(Plain(), Plain(), Plain()), weight=0.5)
@@ -191,6 +193,7 @@ def run_steps(
     sharpness: float = 0.0,
     norms_apart: bool = False,
     experts: int = 1,
+    taught: bool = False,
     **how: bool,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     # In float64, so that what differs is a mistake, not rounding grown large.
@@ -199,10 +202,14 @@ def run_steps(
     if experts > 1:
         method = ProCoPlus(views=PROCO.views, expert_agreement=0.5, past_epochs=2, leave_one_out=True)
         (stage,) = method.expert_stages(Task(dataset.class_counts, 64, 16, 16), 1, experts)
+    teacher = None
+    if taught:
+        teacher = make_network(experts=2).to(device).double().requires_grad_(False).eval()
+        (stage,) = taught_stages([stage], TeacherConfig(), experts)
     learner = Learner(network, stage, None).to(device).double().train()
     average = MovingAverage(network, 0.9)
     optim = OptimConfig(lr=0.1, sharpness=sharpness)
-    step = Step(learner, SGD(learner.parameters(), optim), average, **how)
+    step = Step(learner, SGD(learner.parameters(), optim), average, teacher, **how)
     values = []
     for number, batch in enumerate(batches(dataset, device)):
         if number == 2:  # what was recorded before is of no use any more
@@ -233,7 +240,7 @@ def test_step_is_recorded_while_the_next_block_is_made(tiny_dataset: Dataset, mo
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")
-@pytest.mark.parametrize("settings", [{"sharpness": 0.05}, {"norms_apart": True}, {"experts": 2}], ids=str)
+@pytest.mark.parametrize("settings", [{"sharpness": 0.05, "taught": True}, {"norms_apart": True}, {"experts": 2}], ids=str)
 def test_unusual_steps_are_recorded(tiny_dataset: Dataset, settings: dict[str, Any]) -> None:
     device = torch.device("cuda")
     plain_values, plain_state = run_steps(tiny_dataset, device, **settings)

@@ -240,7 +240,9 @@ def test_step_is_recorded_while_the_next_block_is_made(tiny_dataset: Dataset, mo
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")
-@pytest.mark.parametrize("settings", [{"sharpness": 0.05, "taught": True}, {"norms_apart": True}, {"experts": 2}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"sharpness": 0.05, "taught": True}, {"norms_apart": True}, {"experts": 2}], ids=str
+)
 def test_unusual_steps_are_recorded(tiny_dataset: Dataset, settings: dict[str, Any]) -> None:
     device = torch.device("cuda")
     plain_values, plain_state = run_steps(tiny_dataset, device, **settings)

@@ -171,11 +171,26 @@ def test_recipes_extend_others(tmp_path: Path) -> None:
     assert (config.name, config.optim.lr, config.optim.nesterov) == ("a", 0.2, True)
 
 
+def test_recipes_extend_several(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("name: a\noptim: {lr: 0.1, nesterov: true}\n")
+    (tmp_path / "b.yaml").write_text("name: b\noptim: {lr: 0.2}\n")
+    (tmp_path / "c.yaml").write_text("extends: [a.yaml, b.yaml]\noptim: {lr: 0.3}\n")
+    (tmp_path / "d.yaml").write_text("extends: [b.yaml, a.yaml]\n")
+    (tmp_path / "e.yaml").write_text("extends: [c.yaml, d.yaml]\n")  # both extend a, which is no circle
+    found = {name: merge(Config, read_recipe(tmp_path / f"{name}.yaml")) for name in "cde"}
+    assert {name: (config.name, config.optim.lr) for name, config in found.items()} == {
+        "c": ("b", 0.3),
+        "d": ("a", 0.1),
+        "e": ("a", 0.1),
+    }
+    assert all(config.optim.nesterov for config in found.values())
+
+
 def test_recipes_that_extend_themselves_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("extends: b.yaml\n")
     (tmp_path / "b.yaml").write_text("extends: a.yaml\n")
     with pytest.raises(ConfigError, match="extends itself"):
         read_recipe(tmp_path / "a.yaml")
     (tmp_path / "c.yaml").write_text("extends: 3\n")
-    with pytest.raises(ConfigError, match="extends: expected the path of a recipe"):
+    with pytest.raises(ConfigError, match="extends: expected the path of a recipe, or several in a list, got 3"):
         read_recipe(tmp_path / "c.yaml")

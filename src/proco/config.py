@@ -38,7 +38,11 @@ class Choice:
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
-    """Read a YAML file of settings. Its `extends: FILE`, relative to it, names a recipe whose settings it goes over."""
+    """Read a YAML file of settings.
+
+    Its `extends: FILE`, relative to it, names a recipe whose settings it goes over; of `[FILE, FILE]` the second goes
+    over the first.
+    """
     return _read_chain(path, ())
 
 
@@ -46,12 +50,12 @@ def _read_chain(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
     if path.resolve() in extended_by:
         raise ConfigError(f"{path} extends itself, by way of {extended_by[-1].name}.")
     content = _read_yaml(path)
-    base = content.pop("extends", None)
-    if base is None:
-        return content
-    if not isinstance(base, str):
-        raise _mismatch("extends", "the path of a recipe", base)
-    return _overlay(_read_chain(path.parent / base, (*extended_by, path.resolve())), [content])
+    bases = content.pop("extends", [])
+    bases = [bases] if isinstance(bases, str) else bases
+    if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
+        raise _mismatch("extends", "the path of a recipe, or several in a list", bases)
+    chain = (*extended_by, path.resolve())
+    return _overlay({}, [*(_read_chain(path.parent / base, chain) for base in bases), content])
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

@@ -51,6 +51,16 @@ MAIN = {
 }
 LONG_MAIN = Grid("method", [""], {name: [LONG.recipe(method)] for method, name in METHODS.items()})
 
+LARGER = Grid(
+    "network",
+    [""],
+    {
+        "ResNet-32": [SHORT.recipe("proco_plus")],
+        "three experts that share the first stage": [f"{SHORT.recipe('proco_plus')}_experts"],
+        "four times as wide": [f"{SHORT.recipe('proco_plus')}_wide"],
+    },
+)
+
 _PROCO, _BCL, _ADJUSTMENT = (SHORT.recipe(method) for method in ("proco", "bcl", "logit_adjustment"))
 COMPLEMENTS = Grid(
     "class complement",

@@ -51,10 +51,23 @@ def write_page(runs: Runs) -> str:
     return _HOW_TO_READ.format(hardware=hardware_list(runs)) + "\n\n".join(sections) + "\n"
 
 
+_PLUS = """\
+ProCo+ is ProCo's loss, network, epochs and views with another course of training (`recipes/_plus.yaml`), chosen on
+images that the training set leaves out; see "Choices"."""
+
+_LARGER = """\
+### ProCo+ with larger networks
+
+CIFAR-100-LT, imbalance 100, 200 epochs. Not to be compared with the tables above: they have more weights.
+
+{}"""
+
+
 def _main(runs: Runs) -> str:
     tables = [f"### {label}, 200 epochs\n\n{grid_table(runs, grid)}" for label, grid in experiments.MAIN.items()]
     long = f"### CIFAR-100-LT, imbalance 100, 400 epochs\n\n{grid_table(runs, experiments.LONG_MAIN)}"
-    return "\n\n".join(["## Long-tailed CIFAR", *tables, long])
+    larger = _LARGER.format(grid_table(runs, experiments.LARGER))
+    return "\n\n".join(["## Long-tailed CIFAR", _PLUS, *tables, long, larger])
 
 
 def _groups(runs: Runs) -> str:

@@ -34,7 +34,8 @@ class OptimConfig:
     """Distance that the weights go uphill before the gradient is taken (sharpness-aware minimisation, Foret et al.,
     ICLR 2021), for minima that are flat that far around; 0 for none. It takes twice the time."""
     sharpness_from: float = 0.0
-    """Share of the epochs that pass before it does so: minima are found late (Zhou et al., 2024)."""
+    """Share of the run's epochs, of all stages, that pass before it does so: minima are found late (Zhou et al.,
+    2024)."""
 
     def __post_init__(self) -> None:
         """Refuse numbers SGD cannot work with."""

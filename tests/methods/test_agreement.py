@@ -100,12 +100,16 @@ def test_all_together_are_not_moved_by_an_expert() -> None:
 def test_distillation_is_the_divergence_from_what_the_teacher_says(temperature: float) -> None:
     logits, taught = torch.randn(4, 3, requires_grad=True), torch.randn(4, 3)
     outputs = [Outputs(torch.zeros(4, 8), logits, None), view(1)]
-    value = Distillation(temperature=temperature)(outputs, Targets.of(LABELS)._replace(taught=taught), CLASSIFIER)
+    prior = (COUNTS / COUNTS.sum()).log()
+    term = Distillation(
+        lambda outputs, counts: outputs.logits - (counts / counts.sum()).log(), COUNTS, temperature=temperature
+    )
+    value = term(outputs, Targets.of(LABELS)._replace(taught=taught), CLASSIFIER)
     expected = 0.0
-    for own, its in zip(logits.detach(), taught, strict=True):
+    for own, its in zip(logits.detach() - prior, taught, strict=True):
         p, q = (row.div(temperature).softmax(0) for row in (its, own))
         expected += float((p * (p / q).log()).sum()) * temperature**2 / 4
     assert value.item() == pytest.approx(expected, rel=1e-5)
     value.backward()
-    p, q = (rows.div(temperature).softmax(1) for rows in (taught, logits.detach()))
+    p, q = (rows.div(temperature).softmax(1) for rows in (taught, logits.detach() - prior))
     torch.testing.assert_close(logits.grad, (q - p) * temperature / 4)

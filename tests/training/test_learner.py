@@ -25,7 +25,7 @@ from proco.training.lanes import wait_for
 from proco.training.learner import Learner, Step
 from proco.training.loader import Batch, EpochLoader
 from proco.training.settings import TeacherConfig
-from proco.training.teacher import taught_stages
+from proco.training.teacher import Teacher, taught_stages
 
 CONFIG = NetworkConfig(backbone="resnet8", hidden=16, dim=16)
 PROCO = ProCo(views=(Plain(), Plain(), Plain()), weight=0.5)
@@ -121,22 +121,22 @@ def test_teacher_looks_at_the_first_view_once_a_step(tiny_dataset: Dataset) -> N
             seen.append(targets.taught)
             return outputs[0].logits.square().sum()
 
-    teacher = make_network().requires_grad_(False).eval()
+    its_network = make_network()
     with torch.no_grad():
-        teacher.classifier.bias += 1  # so that it is not the network
+        its_network.classifier.bias += 1  # so that it is not the network
+    teacher = Teacher(its_network, PROCO, tiny_dataset.class_counts)
     looks = []
-    teacher.register_forward_hook(lambda *_: looks.append(1))
+    its_network.register_forward_hook(lambda *_: looks.append(1))
     stage = make_stage(tiny_dataset)
     term = next(iter(stage.terms.values()))._replace(term=Spy())
     learner = Learner(make_network(), make_stage(tiny_dataset, terms={"spy": term}), None).train()
     batch = next(batches(tiny_dataset, torch.device("cpu")))
     step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1, sharpness=0.1)), None, teacher)
-    step.go_uphill(True)
     step(batch)
     assert len(looks) == 1
     assert len(seen) == 2  # with the gradient uphill, but one thing is taught
     assert seen[0] is seen[1]
-    torch.testing.assert_close(seen[0], teacher(batch.views[0]).logits)
+    torch.testing.assert_close(seen[0], its_network(batch.views[0]).logits)
     assert not seen[0].requires_grad
 
 
@@ -148,7 +148,6 @@ def test_sharpness_is_looked_for_uphill_and_leaves_no_trace(tiny_dataset: Datase
     config = OptimConfig(lr=0.1, sharpness=0.05)
     batch = next(batches(tiny_dataset, torch.device("cpu")))
     step = Step(learner, SGD(learner.parameters(), config), None)
-    step.go_uphill(True)
     values = step(batch)
 
     parameters = list(twin.parameters())
@@ -204,8 +203,8 @@ def run_steps(
         (stage,) = method.expert_stages(Task(dataset.class_counts, 64, 16, 16), 1, experts)
     teacher = None
     if taught:
-        teacher = make_network(experts=2).to(device).double().requires_grad_(False).eval()
-        (stage,) = taught_stages([stage], TeacherConfig(), experts)
+        teacher = Teacher(make_network(experts=2).to(device).double(), PROCO, dataset.class_counts)
+        (stage,) = taught_stages([stage], TeacherConfig(), PROCO, dataset.class_counts)
     learner = Learner(network, stage, None).to(device).double().train()
     average = MovingAverage(network, 0.9)
     optim = OptimConfig(lr=0.1, sharpness=sharpness)
@@ -214,7 +213,7 @@ def run_steps(
     for number, batch in enumerate(batches(dataset, device)):
         if number == 2:  # what was recorded before is of no use any more
             wait_for(device)
-            step.go_uphill(sharpness > 0)
+            step.go_uphill(False)
         values.append(step(batch).clone())
     assert number > 2
     values = torch.stack(values)

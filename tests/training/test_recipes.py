@@ -20,6 +20,7 @@ from proco.training import loader as loader_module
 from proco.training.learner import Learner, Step
 from proco.training.recipes import FOLDER, find_recipe, load_recipe, recipe_names
 from proco.training.settings import EngineConfig
+from proco.training.teacher import Teacher
 from proco.training.trainer import Trainer
 
 # Classes, channels and size (None: files of any size) of each source.
@@ -78,9 +79,8 @@ def test_recipe_takes_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     trainer = Trainer(small, generated(config.data.source.registry.name_of(type(config.data.source))))
     stage = trainer.stages[0]
     learner = Learner(trainer.network, stage, None).train()
-    teacher = None if trainer.teacher is None else trainer.teacher.network.eval()
+    teacher = trainer.teacher and Teacher(trainer.teacher.network, config.method, trainer.class_counts)
     step = Step(learner, SGD(learner.parameters(), replace(config.optim, **stage.optim)), None, teacher)
-    step.go_uphill(config.optim.sharpness > 0)
     parts = [part for name in stage.learning if (part := getattr(trainer.network, name)) is not None]
     learning = [weight for part in parts for weight in part.parameters()]
     before = [weight.detach().clone() for weight in learning]

@@ -77,3 +77,13 @@ def test_weights_are_safetensors_and_the_summary_is_json(tmp_path: Path) -> None
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"is not a run folder: it has no config\.yaml"):
         RunFolder(tmp_path).config()
+
+
+def test_a_folder_cut_short_before_its_settings_is_begun_anew(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    (folder.path / "config.yaml.partial").write_text("epo")
+    folder.begin(TrainConfig(epochs=3))
+    assert folder.config().epochs == 3
+    folder.save_checkpoint({"epoch": 1})  # makes its own folder
+    assert folder.load_checkpoint(torch.device("cpu")) == {"epoch": 1}

@@ -1,5 +1,7 @@
 """A run that is taught by another: what it learns, what it leaves behind, and that it goes on where it was stopped."""
 
+import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +14,17 @@ from proco.config import as_settings, merge
 from proco.data.dataset import Dataset
 from proco.errors import ConfigError
 from proco.methods.cross_entropy import CrossEntropy
-from proco.methods.method import EachExpert
 from proco.methods.proco import ProCo
-from proco.models.network import NetworkConfig
+from proco.methods.supcon import SupCon
+from proco.models.network import Network, NetworkConfig
+from proco.models.normalise import Normalise
 from proco.optim import OptimConfig
 from proco.training.journal import Silent
 from proco.training.ledger import entry_of
-from proco.training.run_folder import RunFolder
-from proco.training.runs import load_run
+from proco.training.run_folder import RunError, RunFolder
+from proco.training.runs import fit_or_reuse, load_run
 from proco.training.settings import EngineConfig, TeacherConfig, TrainConfig
-from proco.training.teacher import teaching_run
+from proco.training.teacher import Teacher
 from proco.training.trainer import Trainer
 
 CONFIG = TrainConfig(
@@ -39,33 +42,50 @@ CONFIG = TrainConfig(
 
 
 def test_the_teaching_run_is_this_one_but_for_what_is_said() -> None:
-    teaching = teaching_run(CONFIG)
+    teaching = CONFIG.teaching_run()
     assert teaching.network.options == {"experts": 2}
     assert teaching.epochs == 2
     assert (teaching.method, teaching.optim, teaching.seed) == (CONFIG.method, CONFIG.optim, 5)
     assert (teaching.teacher, teaching.published, teaching.about) == (None, {}, "")
     another = replace(CONFIG, teacher=TeacherConfig(run={"method": "cross_entropy", "ema": 0.9}))
-    assert isinstance(teaching_run(another).method, CrossEntropy)
+    assert isinstance(another.teaching_run().method, CrossEntropy)
     assert merge(TrainConfig, as_settings(another)) == another
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"weight": 0.0}, r"teacher\.weight must be positive; got 0"),
-        ({"temperature": -1.0}, r"teacher\.temperature must be positive"),
+        ({"weight": 0.0}, r"teacher\.weight must be positive and finite; got 0"),
+        ({"temperature": math.inf}, r"teacher\.temperature must be positive and finite; got inf"),
         ({"run": {"data": {"imbalance": 10}}}, r"teacher\.run cannot have data of its own"),
         ({"run": {"teacher": {}}}, r"teacher\.run cannot have teacher of its own"),
+        ({"run": {"epoch": 2}}, r"teacher\.run: unknown setting 'epoch'; did you mean 'epochs'"),
+        ({"run": {"network": 5}}, r"teacher\.run: network: expected settings of its own, got 5"),
+        ({"run": {"ema": 2.0}}, r"teacher\.run: ema is a decay between 0 and 1; got 2"),
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        TeacherConfig(**wrong)
+        merge(TrainConfig, as_settings(replace(CONFIG, teacher=None)), {"teacher": wrong})
 
 
-def test_wrong_settings_of_the_teaching_run_are_said_before_a_folder_is_begun(tiny_dataset: Dataset) -> None:
-    with pytest.raises(ConfigError, match="unknown setting 'epoch'; did you mean 'epochs'"):
-        Trainer(replace(CONFIG, teacher=TeacherConfig(run={"epoch": 2})), tiny_dataset)
+@pytest.mark.parametrize("tau", [0.0, 1.0])
+def test_teacher_says_what_it_predicts(tau: float) -> None:
+    network = Network(CONFIG.network, 3, Normalise(torch.zeros(3), torch.ones(3)))
+    counts = torch.tensor([80, 15, 5])
+    teacher = Teacher(network, CrossEntropy(post_hoc_tau=tau), counts)
+    images = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8)
+    expected = network(images).logits - tau * (counts / 100).log()
+    torch.testing.assert_close(teacher(images), expected)
+    assert not network.training
+    assert not teacher(images).requires_grad
+
+
+def test_only_stages_in_which_the_classifier_learns_are_taught(tiny_dataset: Dataset) -> None:
+    """Before its turn it is as it was drawn."""
+    config = replace(CONFIG, method=SupCon(classifier_epochs=1), teacher=TeacherConfig())
+    trainer = Trainer(config, tiny_dataset)
+    assert [set(stage.terms) for stage in trainer.stages] == [{"supcon"}, {"logit_adjustment", "distillation"}]
 
 
 class _Told(Silent):
@@ -101,7 +121,7 @@ def test_run_is_taught_by_the_network_that_the_first_one_kept(tiny_dataset: Data
     assert entry_of(folder, "taught")["teacher_top1"] == pytest.approx(its["top1"], abs=1e-4)
     # Its weights are those of its own run: nothing that it teaches changes it.
     alone = RunFolder(tmp_path / "alone")
-    Trainer(teaching_run(CONFIG), tiny_dataset).fit(alone)
+    Trainer(CONFIG.teaching_run(), tiny_dataset).fit(alone)
     assert folder.teacher.weights_file.read_bytes() == alone.weights_file.read_bytes()
     assert trainer.teacher is not None
     for name, value in alone.load_weights().items():
@@ -118,12 +138,14 @@ def test_much_of_it_makes_the_network_say_what_the_teacher_says(tiny_dataset: Da
     assert divergence(3.0) < 0.5 * divergence(1e-6)
 
 
+@pytest.mark.parametrize("method", ["proco", {"name": "proco_plus", "first_expert": True}], ids=str)
 @pytest.mark.parametrize("kill", [("teacher", 0, 2), ("teacher", 1, None), ("", 0, 1), ("", 1, None), ("", 2, 1)])
 def test_it_resumes_in_either_run_at_the_same_bits(
-    tiny_dataset: Dataset, tmp_path: Path, kill: tuple[str, int, int | None]
+    tiny_dataset: Dataset, tmp_path: Path, kill: tuple[str, int, int | None], method: Any
 ) -> None:
     whole, killed = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "killed")
-    config = replace(CONFIG, ema=0.9)
+    teacher = TeacherConfig(run={"network": {"options": {"experts": 2}}, "epochs": 2, "method": method})
+    config = replace(CONFIG, ema=0.9, teacher=teacher)
     Trainer(config, tiny_dataset).fit(whole)
     with pytest.raises(EOFError):
         Trainer(config, tiny_dataset).fit(killed, _Told(kill))
@@ -133,18 +155,24 @@ def test_it_resumes_in_either_run_at_the_same_bits(
     assert killed.summary()["seconds"] > killed.teacher.summary()["seconds"]
 
 
-def test_experts_are_taught_one_by_one(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    network = replace(CONFIG.network, options={"experts": 2})
-    config = replace(CONFIG, epochs=1, network=network, teacher=TeacherConfig(run={"epochs": 1}))
-    trainer = Trainer(config, tiny_dataset)
-    assert isinstance(trainer.stages[0].terms["distillation"].term, EachExpert)
-    assert trainer.fit(RunFolder(tmp_path / "run"))["top1"] is not None
+def test_data_that_changed_after_the_teacher_ended_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(EOFError):
+        Trainer(CONFIG, tiny_dataset).fit(folder, _Told(("", 0, 1)))  # before a checkpoint that would tell
+    train = tiny_dataset.splits["train"]
+    fewer = replace(tiny_dataset, splits={**tiny_dataset.splits, "train": train.subset(torch.arange(1, 57))})
+    with pytest.raises(RunError, match="has changed since it ended"):
+        Trainer(CONFIG, fewer).fit(folder, resume=True)
 
 
 def test_what_was_taught_is_loaded_without_its_teacher(tiny_dataset: Dataset, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
-    config = npz_config(tmp_path / "data.npz", tiny_dataset, epochs=1, teacher=CONFIG.teacher)
-    summary = Trainer(config).fit(folder)
+    teacher = TeacherConfig(run={"epochs": 1, "optim": {"milestones": (0.5,)}})
+    config = npz_config(tmp_path / "data.npz", tiny_dataset, epochs=1, teacher=teacher)
+    summary = fit_or_reuse(config, folder, Silent())
+    shutil.rmtree(folder.teacher.path)
     loaded = load_run(folder)
     assert loaded.teacher is None
     assert loaded.evaluate("test").top1 == summary["top1"]
+    assert entry_of(folder, "taught")["teacher_top1"] == pytest.approx(summary["teacher_top1"], abs=1e-4)
+    assert fit_or_reuse(config, folder, Silent()) == folder.summary()  # YAML has lists for tuples

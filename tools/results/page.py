@@ -124,9 +124,9 @@ MM: margins by class frequency.
 
 {grid_table(runs, experiments.COMBINATIONS)}
 
-Two rows differ from the paper's by more than the spread. Prototypes that are learnt, alone and without margins (CC), do
-as well as ProCo; the paper gains nothing by them. And ProCo with the contrast of samples beside it, the two losses
-added, is worse than either; the paper's loses little, but does not say how the two were weighted.
+Two rows say something else than the paper's. Prototypes that are learnt, alone and without margins (CC), do as well as
+ProCo; the paper gains nothing by them. And ProCo with the contrast of samples beside it, the two losses added, is worse
+than either; the paper's loses little, but does not say how the two were weighted.
 
 ### Form of the loss
 
@@ -219,16 +219,16 @@ seeds of one recipe accuracies differ by half a point, so that a gain below one 
 The aim of `proco_plus` is 54 % on the test set at imbalance 100. What the literature adds to such a recipe (pasted
 boxes, agreement between views, a last stretch for the head) moves accuracy between frequent and rare classes here, but
 does not raise the mean of all. Neither do leave-one-out statistics, a longer window, exact concentrations, a warm-up by
-steps or other normalisation constants. What can be won is variance: networks together are far better than each of them,
-the better the less they share. Steps that look for flat minima, the mean of weights at a high rate, and Nesterov's
-momentum are hints each; together (`flat_mean`) they are more than that.
+steps or other normalisation constants. What can be won is variance: networks together are far better than each of them.
+Steps that look for flat minima, the mean of weights at a high rate, and Nesterov's momentum are hints each; together
+(`flat_mean`) they are more than that.
 
-Experts that teach each other become alike: together they are then worse than experts that learn alone, and the one kept
-is no better for it. (In an earlier form, `past_*`, it was far worse: experts agreed on the projector's views too, of
-which no label tells them anything, and the cheapest way to agree there is to say the same of all.) What the average of
-the weights teaches costs rare classes much of their accuracy: what it has not yet learnt of them holds back what learns
-from it. A teacher that is finished has neither fault. Three experts that teach one network (`taught`) are the next
-idea: a finished network that is trained on for a few epochs gains by such a teacher, and nothing without one.
+Of three experts that teach each other the one kept is no better than one that learnt alone: they become alike, and what
+all say together is then little more than what each says. (In an earlier form, `past_*`, it was far worse: experts
+agreed on the projector's views too, of which no label tells them anything, and the cheapest way to agree there is to
+say the same of all.) The average of the weights as a teacher costs rare classes much of their accuracy: what it has not
+yet learnt of them holds back what learns from it. A teacher that is finished has neither fault. Three experts that
+teach one network (`taught`) are the next idea.
 
 {choice_table(runs)}"""
 

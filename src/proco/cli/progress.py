@@ -89,13 +89,14 @@ class ProgressBar:
 
     def on_start(self, first_epoch: int, epochs: int, name: str = "") -> None:
         """Set the length of the bar."""
-        self.epochs = epochs
+        self.epochs, self.is_training = epochs, False
         self.progress.reset(
             self.task,
             total=float(self.epochs),
             completed=first_epoch,
             description=f"{name}, " if name else "",
             epoch=f"{first_epoch}/{self.epochs}",
+            measurements="setting up",
         )
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:

@@ -1,6 +1,6 @@
 """Terms that let what a network says follow something else: what it says of other views, all experts, a teacher."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -75,15 +75,24 @@ class ExpertAgreement(Term):
 class Distillation(Term):
     """A network is to say what its teacher says of the first view: T^2 KL(teacher || network), softened by T.
 
-    (Hinton et al., 2015.) Probabilities are those of the logits that predict, softmax(z / T): where these are without
-    the class priors, as after logit adjustment, so is what is taught, and rare classes count like others.
+    (Hinton et al., 2015.) Probabilities are those of the scores s that predict, softmax(s / T): where these are without
+    the class priors, as after logit adjustment, so is what is taught, and rare classes count like others. Experts are
+    taught together.
+
+    predict: from outputs and class_counts (K,) to scores (N, K), as a method does.
     """
 
-    def __init__(self, *, temperature: float) -> None:
+    class_counts: Tensor
+
+    def __init__(
+        self, predict: Callable[[Outputs, Tensor], Tensor], class_counts: Tensor, *, temperature: float
+    ) -> None:
         super().__init__()
-        self.temperature = temperature
+        self.predict, self.temperature = predict, temperature
+        self.register_buffer("class_counts", class_counts, persistent=False)
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean over images."""
         assert targets.taught is not None, "the run has a teacher"
-        return soft_divergence(outputs[0].logits, targets.taught, self.temperature).mean()
+        scores = self.predict(outputs[0], self.class_counts)
+        return soft_divergence(scores, targets.taught, self.temperature).mean()

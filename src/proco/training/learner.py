@@ -17,6 +17,7 @@ from proco.training.device import autocast_to
 from proco.training.ema import MovingAverage
 from proco.training.lanes import recording_stream
 from proco.training.loader import Batch
+from proco.training.teacher import Teacher
 
 # Buffers, running statistics and class moments, are the same on every rank: DDP need not send them with each batch. The
 # setting was renamed in torch 2.13.
@@ -91,8 +92,7 @@ class Step:
     """Forward, backward and update for one batch, plain, compiled or recorded.
 
     A recorded step (CUDA graph) is captured at the first batch and replayed for all others: the host then only copies
-    the batch and starts the replay. Nothing in it waits for the device. teacher: a network, in evaluation mode, that
-    says what the first view shows.
+    the batch and starts the replay. Nothing in it waits for the device. teacher: says what the first view shows.
     """
 
     _TRIALS = 3  # steps run before recording, as torch asks for; what they change is put back
@@ -102,13 +102,13 @@ class Step:
         learner: Learner,
         optimizer: SGD,
         average: MovingAverage | None,
-        teacher: Network | None = None,
+        teacher: Teacher | None = None,
         *,
         compile: bool = False,
         graph: bool = False,
     ) -> None:
         self.learner, self.optimizer, self.average, self.teacher = learner, optimizer, average, teacher
-        self.uphill = False
+        self.uphill = optimizer.config.sharpness > 0
         forward: nn.Module = learner
         if world_size() > 1:
             forward = DistributedDataParallel(learner, **{_SYNC_BUFFERS: False})  # type: ignore[arg-type]
@@ -142,7 +142,9 @@ class Step:
 
     def _run(self, batch: Batch) -> Tensor:
         if self.teacher is not None:
-            batch = batch._replace(targets=batch.targets._replace(taught=self._taught(batch.views[0])))
+            with autocast_to(self.learner.autocast, batch.views.device):
+                taught = self.teacher(batch.views[0])
+            batch = batch._replace(targets=batch.targets._replace(taught=taught))
         values = self._backward(batch)
         if self.uphill:
             # The second look changes no statistics: those of the first are of the weights as they are.
@@ -156,13 +158,6 @@ class Step:
         if self.average is not None:
             self.average.update(self.learner.network)
         return values
-
-    @torch.no_grad()
-    def _taught(self, view: Tensor) -> Tensor:
-        assert self.teacher is not None
-        with autocast_to(self.learner.autocast, view.device):
-            logits: Tensor = self.teacher(view).logits
-        return logits
 
     def _backward(self, batch: Batch) -> Tensor:
         """Put the gradients into the parameters; return the values of the terms and the accuracy."""

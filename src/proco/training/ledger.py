@@ -33,7 +33,7 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
         **{name: _rounded(summary[name]) for name in ("top1", "many", "medium", "few")},
         "split": summary["split"],
         "balanced_accuracy": _rounded(summary["balanced_accuracy"]),
-        **({} if config.teacher is None else {"teacher_top1": _rounded(folder.teacher.summary()["top1"])}),
+        **({"teacher_top1": _rounded(summary["teacher_top1"])} if config.teacher else {}),
         "best_top1": _rounded(summary["best_top1"]),
         "mean_last_20": _rounded(sum(last) / len(last)),
         "seconds": _rounded(summary["seconds"]),

@@ -17,6 +17,8 @@ from proco.config import as_settings, merge, read_recipe
 from proco.errors import ProCoError
 from proco.training.settings import TrainConfig
 
+_PARTIAL = ".partial"  # how the name of a file ends while it is written
+
 
 class RunError(ProCoError):
     """A run folder is in the way, incomplete, or the run in it has failed."""
@@ -52,7 +54,7 @@ class RunFolder:
         """Refuse a folder that holds something already, or is none."""
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file, and is left as it is. Choose a folder with --out.")
-        if self.path.exists() and any(self.path.iterdir()):
+        if self.path.exists() and any(not inside.name.endswith(_PARTIAL) for inside in self.path.iterdir()):
             raise RunError(
                 f"{self.path} is not empty and is left as it is. Continue the run in it with --resume, or choose "
                 "another folder with --out."
@@ -61,9 +63,9 @@ class RunFolder:
     def begin(self, config: TrainConfig) -> None:
         """Make the folder and save the settings; refuse one that holds something already."""
         self.require_unused()
-        (self.path / "checkpoints").mkdir(parents=True, exist_ok=True)
         import yaml
 
+        self.path.mkdir(parents=True, exist_ok=True)
         _write(self.config_file, yaml.safe_dump(as_settings(config), sort_keys=False, allow_unicode=True).encode())
 
     def config(self) -> TrainConfig:
@@ -95,7 +97,8 @@ class RunFolder:
 
     def save_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Write all that a resumed run needs."""
-        beside = self.checkpoint_file.with_suffix(".partial")
+        self.checkpoint_file.parent.mkdir(exist_ok=True)
+        beside = _beside(self.checkpoint_file)
         torch.save(dict(state), beside)
         _move(beside, self.checkpoint_file)
 
@@ -113,6 +116,7 @@ class RunFolder:
         """Write the network's final weights as safetensors."""
         from safetensors.torch import save
 
+        self.weights_file.parent.mkdir(exist_ok=True)
         _write(self.weights_file, save({name: value.cpu().contiguous() for name, value in weights.items()}))
 
     def load_weights(self) -> dict[str, Tensor]:
@@ -141,8 +145,12 @@ class RunFolder:
         return content
 
 
+def _beside(path: Path) -> Path:
+    return path.with_name(path.name + _PARTIAL)
+
+
 def _write(path: Path, content: bytes) -> None:
-    beside = path.with_name(path.name + ".partial")
+    beside = _beside(path)
     beside.write_bytes(content)
     _move(beside, path)
 

@@ -64,9 +64,8 @@ def fit_or_reuse(
     data: where the data is taken from, by runs that share it.
     """
     if folder.is_begun:
-        before = replace(folder.config(), made_with={})
-        if before != config:
-            names = ", ".join(name for name, value in as_settings(before).items() if as_settings(config)[name] != value)
+        before, now = (as_settings(replace(one, made_with={})) for one in (folder.config(), config))
+        if names := ", ".join(name for name, value in before.items() if now[name] != value):
             raise RunError(
                 f"{folder.path} holds a run with other settings ({names}); choose another folder with --out."
             )

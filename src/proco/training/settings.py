@@ -1,8 +1,10 @@
 """All settings of a run in one tree of dataclasses; a recipe is a YAML file of some of them."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from proco.config import as_settings, merge
 from proco.data.prepare import DataConfig
 from proco.errors import ConfigError
 from proco.methods import Method
@@ -61,11 +63,8 @@ class TeacherConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot teach."""
         for name in ("weight", "temperature"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"teacher.{name} must be positive; got {getattr(self, name):g}.")
-        for name in ("data", "engine", "teacher"):
-            if name in self.run:
-                raise ConfigError(f"teacher.run cannot have {name} of its own: it is the same for both runs.")
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"teacher.{name} must be positive and finite; got {getattr(self, name):g}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,3 +106,18 @@ class TrainConfig:
             raise ConfigError("renew_statistics is of the average of the weights; set ema too.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ConfigError(f"ema is a decay between 0 and 1; got {self.ema:g}.")
+        if self.teacher is not None:
+            self.teaching_run()
+
+    def teaching_run(self) -> "TrainConfig":
+        """Return the settings of the run that teaches this one."""
+        assert self.teacher is not None
+        for name in ("data", "engine", "teacher"):
+            if name in self.teacher.run:
+                raise ConfigError(f"teacher.run cannot have {name} of its own: both runs share it.")
+        own = ("about", "published", "teacher", "made_with")
+        settings = {name: value for name, value in as_settings(self).items() if name not in own}
+        try:
+            return merge(TrainConfig, settings, self.teacher.run)
+        except ConfigError as error:
+            raise ConfigError(f"teacher.run: {error}") from error

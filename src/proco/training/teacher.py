@@ -1,31 +1,45 @@
-"""A run that comes first, and whose network then teaches another (knowledge distillation)."""
+"""What a run that comes first gives to the one it teaches (knowledge distillation)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from proco.config import as_settings, merge
+import torch
+from torch import Tensor
+
 from proco.methods.agreement import Distillation
-from proco.methods.method import EachExpert, Stage, Term, WeightedTerm
-from proco.training.settings import TeacherConfig, TrainConfig
-
-_OWN = ("about", "published", "teacher", "made_with")  # of the run that is taught
-
-
-def teaching_run(config: TrainConfig) -> TrainConfig:
-    """Return the settings of the run that teaches the one with these settings."""
-    assert config.teacher is not None
-    settings = {name: value for name, value in as_settings(config).items() if name not in _OWN}
-    return merge(TrainConfig, settings, config.teacher.run)
+from proco.methods.method import Method, Stage, WeightedTerm
+from proco.models.network import Network
+from proco.training.settings import TeacherConfig
 
 
-def taught_stages(stages: Sequence[Stage], teacher: TeacherConfig, num_experts: int) -> tuple[Stage, ...]:
-    """Return the stages with what the teacher says as one more term, of each expert where there are several."""
+@dataclass(frozen=True)
+class Teacher:
+    """A finished network, and how its method predicts with it."""
 
-    def distillation() -> Term:
-        terms = [Distillation(temperature=teacher.temperature) for _ in range(num_experts)]
-        return terms[0] if num_experts == 1 else EachExpert(terms)
+    network: Network
+    method: Method
+    class_counts: Tensor
 
-    return tuple(
-        replace(stage, terms={**stage.terms, "distillation": WeightedTerm(teacher.weight, distillation())})
-        for stage in stages
-    )
+    def __post_init__(self) -> None:
+        """Let it be as it is."""
+        self.network.requires_grad_(False).eval()
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return what it says of the images, (N, C, H, W) to (N, K)."""
+        return self.method.predict(self.network(images), self.class_counts)
+
+
+def taught_stages(
+    stages: Sequence[Stage], teacher: TeacherConfig, method: Method, class_counts: Tensor
+) -> tuple[Stage, ...]:
+    """Return the stages of a method, those in which the classifier learns with what the teacher says as one more term.
+
+    Without labels a classifier is what it was drawn as, and has nothing to be compared with.
+    """
+    taught = []
+    for stage in stages:
+        term = Distillation(method.predict, class_counts, temperature=teacher.temperature)
+        terms = {**stage.terms, "distillation": WeightedTerm(teacher.weight, term)}
+        taught.append(replace(stage, terms=terms) if "classifier" in stage.learning else stage)
+    return tuple(taught)

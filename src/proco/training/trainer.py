@@ -35,7 +35,7 @@ from proco.training.records import best_of, means_of, scalars_of
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.seeds import seed_for
 from proco.training.settings import TrainConfig
-from proco.training.teacher import taught_stages, teaching_run
+from proco.training.teacher import Teacher, taught_stages
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Trainer:
             else:
                 self.stages = config.method.expert_stages(task, config.epochs, backbone.num_experts)
             if config.teacher is not None:
-                self.stages = taught_stages(self.stages, config.teacher, backbone.num_experts)
+                self.stages = taught_stages(self.stages, config.teacher, config.method, self.class_counts)
         # Here and not in the stage: what does not fit is said before a folder is begun.
         self.loaders = [
             EpochLoader(
@@ -134,7 +134,7 @@ class Trainer:
             self.terms.double()
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = None if config.ema is None else MovingAverage(self.network, config.ema)
-        self.teacher = None if config.teacher is None else Trainer(teaching_run(config), self.dataset)
+        self.teacher = None if config.teacher is None else Trainer(config.teaching_run(), self.dataset)
 
     @property
     def epochs(self) -> int:
@@ -195,9 +195,14 @@ class Trainer:
         if course.data != self.dataset.hash:
             raise RunError(f"the data of the run in {folder.path} has changed since it began; train anew.")
         listener = listener or Silent()
-        teacher, its_seconds = self._train_teacher(folder, listener)
-        if checkpoint is None:
-            course.seconds = its_seconds
+        teacher = None
+        if self.teacher is not None:
+            self._fit_teacher(self.teacher, folder.teacher, listener)
+            teacher = Teacher(
+                self.teacher.evaluated_network, self.teacher.config.method, self.class_counts.to(self.device)
+            )
+            if checkpoint is None and is_main_process():
+                course.seconds = folder.teacher.summary()["seconds"]
         listener.on_start(course.epoch, self.epochs, name)
         own_random_numbers = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
         with own_random_numbers, determinism(self.config.engine), Journal(folder, listener, course.epoch) as journal:
@@ -210,18 +215,14 @@ class Trainer:
                 first_epoch += stage.epochs
         return self._finish(folder, course)
 
-    def _train_teacher(self, folder: RunFolder, listener: Listener) -> tuple[Network | None, float]:
-        """Return the network that teaches, trained in a folder of its own or read from there, and what it took."""
-        if self.teacher is None:
-            return None, 0.0
-        its_folder = folder.teacher
-        if its_folder.is_finished:
-            self.teacher.take_weights(its_folder)
-            summary = its_folder.summary()
-        else:
-            summary = self.teacher.fit(its_folder, listener, resume=its_folder.is_begun, name="teacher")
-        network = self.teacher.config.method.kept(self.teacher.evaluated_network)
-        return network.requires_grad_(False).eval(), summary.get("seconds", 0.0)  # only the main process is told
+    def _fit_teacher(self, teacher: "Trainer", folder: RunFolder, listener: Listener) -> None:
+        """Train the teacher in its folder, or go on there; where it is finished, read what it has kept."""
+        if not folder.is_finished:
+            teacher.fit(folder, listener, resume=folder.is_begun, name="teacher")
+            return
+        if folder.summary()["data_hash"] != self.dataset.hash:
+            raise RunError(f"the data of the run in {folder.path} has changed since it ended; train anew.")
+        teacher.take_weights(folder)
 
     def _train_stage(
         self,
@@ -230,7 +231,7 @@ class Trainer:
         course: Course,
         journal: Journal,
         momenta: dict[str, Any] | None,
-        teacher: Network | None,
+        teacher: Teacher | None,
     ) -> None:
         """Train a stage, or the rest of it; momenta: the state of its optimiser, where it was interrupted."""
         config, stage, engine = self.config, self.stages[number], self.config.engine
@@ -248,7 +249,7 @@ class Trainer:
         end = first_epoch + stage.epochs
         batches = loader.begin(course.epoch)
         for epoch in range(course.epoch, end):
-            step.go_uphill(goes_uphill(optim, epoch - first_epoch, stage.epochs))
+            step.go_uphill(goes_uphill(optim, epoch, self.epochs))
             rates = [
                 self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs, done / len(loader))
                 for done in range(1, len(loader) + 1)
@@ -354,6 +355,8 @@ class Trainer:
             "class_counts": self.class_counts.tolist(),
             "notes": [*self.dataset.notes, *self._warnings()],
         }
+        if self.teacher is not None:
+            summary["teacher_top1"] = folder.teacher.summary()["top1"]
         folder.save_weights(self.config.method.kept(self.evaluated_network).state_dict())
         folder.save_summary(summary)
         return summary

@@ -3,8 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
 from proco.models.running_statistics import renew_running_statistics
 from proco.optim import SGD, goes_uphill, learning_rate
+from proco.training.checkpoint import Checkpoint, Course, checkpoint_of, restore
 from proco.training.device import autocast_to, determinism, find_device, set_precision
 from proco.training.divergence import require_finite, require_finite_weights
 from proco.training.ema import MovingAverage
@@ -36,23 +36,6 @@ from proco.training.run_folder import RunError, RunFolder
 from proco.training.seeds import seed_for
 from proco.training.settings import TrainConfig
 from proco.training.teacher import Teacher, taught_stages
-
-
-@dataclass
-class Course:
-    """How far a run has come: what is counted on when it is resumed."""
-
-    epoch: int = 0
-    """The next epoch."""
-    stage: int = 0
-    """The stage of the last epoch, whose optimiser the checkpoint holds."""
-    seconds: float = 0.0
-    train_seconds: float = 0.0
-    """Without set-up and evaluation."""
-    images: int = 0
-    """Trained on, each epoch's counted again."""
-    data: str = ""
-    """The hash of the labels, by which changed data is noticed."""
 
 
 class Trainer:
@@ -191,38 +174,34 @@ class Trainer:
         checkpoint = folder.load_checkpoint(self.device) if resume else None
         if is_main_process() and not (resume and folder.is_begun):
             folder.begin(replace(self.config, made_with=made_with(self.device) | {"lanes": str(lanes_now())}))
-        course = Course(data=self.dataset.hash) if checkpoint is None else self._restore(checkpoint)
+        course = restore(checkpoint, self._learnt()) if checkpoint else Course(data=self.dataset.hash)
         if course.data != self.dataset.hash:
             raise RunError(f"the data of the run in {folder.path} has changed since it began; train anew.")
         listener = listener or Silent()
-        teacher = None
-        if self.teacher is not None:
-            self._fit_teacher(self.teacher, folder.teacher, listener)
-            teacher = Teacher(
-                self.teacher.evaluated_network, self.teacher.config.method, self.class_counts.to(self.device)
-            )
-            if checkpoint is None and is_main_process():
-                course.seconds = folder.teacher.summary()["seconds"]
+        teacher = None if self.teacher is None else self._finished(self.teacher, folder.teacher, listener)
+        if teacher is not None and checkpoint is None and is_main_process():
+            course.seconds = folder.teacher.summary()["seconds"]
         listener.on_start(course.epoch, self.epochs, name)
         own_random_numbers = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
         with own_random_numbers, determinism(self.config.engine), Journal(folder, listener, course.epoch) as journal:
             first_epoch = 0  # of the stage
             for number, stage in enumerate(self.stages):
                 if course.epoch < first_epoch + stage.epochs:
-                    momenta = checkpoint["optimizer"] if checkpoint and course.stage == number else None
-                    self._train_stage(number, first_epoch, course, journal, momenta, teacher)
+                    interrupted = checkpoint if course.stage == number else None
+                    self._train_stage(number, first_epoch, course, journal, teacher, interrupted)
                     checkpoint = None
                 first_epoch += stage.epochs
         return self._finish(folder, course)
 
-    def _fit_teacher(self, teacher: "Trainer", folder: RunFolder, listener: Listener) -> None:
-        """Train the teacher in its folder, or go on there; where it is finished, read what it has kept."""
+    def _finished(self, teacher: "Trainer", folder: RunFolder, listener: Listener) -> Teacher:
+        """Train the teacher in its folder, or go on there; where that was done before, read what it has kept."""
         if not folder.is_finished:
             teacher.fit(folder, listener, resume=folder.is_begun, name="teacher")
-            return
-        if folder.summary()["data_hash"] != self.dataset.hash:
+        elif folder.summary()["data_hash"] != self.dataset.hash:
             raise RunError(f"the data of the run in {folder.path} has changed since it ended; train anew.")
-        teacher.take_weights(folder)
+        else:
+            teacher.take_weights(folder)
+        return Teacher(teacher.evaluated_network, teacher.config.method, self.class_counts.to(self.device))
 
     def _train_stage(
         self,
@@ -230,19 +209,18 @@ class Trainer:
         first_epoch: int,
         course: Course,
         journal: Journal,
-        momenta: dict[str, Any] | None,
         teacher: Teacher | None,
+        interrupted: Checkpoint | None,
     ) -> None:
-        """Train a stage, or the rest of it; momenta: the state of its optimiser, where it was interrupted."""
+        """Train a stage, or the rest of it; interrupted: the checkpoint that has the state of its optimiser."""
         config, stage, engine = self.config, self.stages[number], self.config.engine
         started = saved = time.perf_counter()
         self.network.requires_grad_(True)
         learner = Learner(self.network, stage, self.autocast).to(self.device)
         optim = replace(config.optim, **stage.optim)
         optimizer = SGD(learner.parameters(), optim)
-        if momenta is not None:
-            with _must_fit():
-                optimizer.load_state_dict(momenta)
+        if interrupted is not None:
+            restore(interrupted, {"optimizer": optimizer})
         graph = engine.graph and self.device.type == "cuda" and world_size() == 1
         step = Step(learner, optimizer, self.average, teacher, compile=engine.compile, graph=graph)
         loader = self.loaders[number]
@@ -282,7 +260,7 @@ class Trainer:
             journal.record(record)
             if is_main_process() and (is_last or now - saved >= engine.checkpoint_seconds):
                 require_finite_weights(self.network, epoch)
-                journal.folder.save_checkpoint(asdict(course) | self._state(optimizer))
+                journal.folder.save_checkpoint(checkpoint_of(course, self._learnt() | {"optimizer": optimizer}))
                 saved = now
             journal.listener.on_epoch(record)
 
@@ -317,22 +295,10 @@ class Trainer:
         with autocast_to(self.autocast, self.device):
             renew_running_statistics(self.average.network, (images.flatten(0, 1) for images in views))
 
-    def _state(self, optimizer: SGD) -> dict[str, Any]:
-        return {
-            "network": self.network.state_dict(),
-            "terms": self.terms.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "average": None if self.average is None else self.average.state_dict(),
-        }
-
-    def _restore(self, checkpoint: dict[str, Any]) -> Course:
-        """Take over what a checkpoint holds, but for the optimiser, which a stage makes; return how far it had come."""
-        with _must_fit():
-            self.network.load_state_dict(checkpoint["network"])
-            self.terms.load_state_dict(checkpoint["terms"])
-            if self.average is not None:
-                self.average.load_state_dict(checkpoint["average"])
-            return Course(**{field.name: checkpoint[field.name] for field in fields(Course)})
+    def _learnt(self) -> dict[str, nn.Module]:
+        """Return what has a state beyond a stage, by the names that checkpoints have for it."""
+        parts: dict[str, nn.Module] = {"network": self.network, "terms": self.terms}
+        return parts if self.average is None else {**parts, "average": self.average}
 
     def _warnings(self) -> list[str]:
         """Return what went wrong with images meanwhile."""
@@ -371,12 +337,3 @@ def _on_device(dataset: Dataset, device: torch.device) -> Dataset:
     """Move arrays to the device once: there the views are made. Files stay where they are."""
     splits = {name: replace(split, images=split.images.to(device)) for name, split in dataset.splits.items()}
     return replace(dataset, splits=splits)
-
-
-@contextmanager
-def _must_fit() -> Iterator[None]:
-    """Say so where a checkpoint is of other settings."""
-    try:
-        yield
-    except (RuntimeError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"the checkpoint does not fit the settings of the run: {error}") from error

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from proco.config import Choice, as_settings, merge, read_assignments, read_recipe
+from proco.config import RECIPES, Choice, as_settings, merge, read_assignments, read_recipe
 from proco.errors import ConfigError
 from proco.registry import Registry
 
@@ -169,6 +169,33 @@ def test_recipes_extend_others(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("extends: base/a.yaml\noptim: {lr: 0.2}\n")
     config = merge(Config, read_recipe(tmp_path / "b.yaml"))
     assert (config.name, config.optim.lr, config.optim.nesterov) == ("a", 0.2, True)
+
+
+@pytest.mark.parametrize("pair", [("shape=circle", "shape.radius=3"), ("shape.radius=3", "shape=circle")], ids=str)
+def test_a_name_and_its_settings_come_in_either_order(pair: tuple[str, str]) -> None:
+    assert merge(Drawing, read_assignments(pair)).shape == Circle(radius=3.0)
+    recipe = {"shape": {"name": "circle", "radius": 2.0}}
+    assert merge(Drawing, recipe, read_assignments(["shape=circle"])).shape == Circle(radius=2.0)  # as it was
+    assert merge(Drawing, recipe, read_assignments(["shape=square"])).shape == Square()  # of another kind: anew
+
+
+def test_recipes_extend_those_of_the_package_by_name(tmp_path: Path) -> None:
+    for name in ("quickstart/proco", "quickstart/proco.yaml"):
+        (tmp_path / "mine.yaml").write_text(f"extends: {name}\nepochs: 3\n")
+        assert read_recipe(tmp_path / "mine.yaml") == read_recipe(RECIPES / "quickstart" / "proco.yaml") | {"epochs": 3}
+    (tmp_path / "mine.yaml").write_text("extends: quickstart/prcoo\n")
+    with pytest.raises(ConfigError, match=r"mine\.yaml extends quickstart/prcoo, but there is no file .*prcoo, and no"):
+        read_recipe(tmp_path / "mine.yaml")
+
+
+def test_what_is_no_recipe_is_said(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("# nothing yet\n")
+    with pytest.raises(ConfigError, match=r"empty\.yaml is empty; a recipe holds settings"):
+        read_recipe(tmp_path / "empty.yaml")
+    (tmp_path / "broken.yaml").write_text("a: [1\nb: 2\n")
+    with pytest.raises(ConfigError, match=r"is not valid YAML: .* line 1, column 4") as raised:
+        read_recipe(tmp_path / "broken.yaml")
+    assert "unicode string" not in str(raised.value)
 
 
 def test_recipes_extend_several(tmp_path: Path) -> None:

@@ -83,16 +83,15 @@ def test_architecture_page_names_every_module() -> None:
 
 
 def test_training_from_python_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "training.md").read_text(), re.DOTALL)
-    assert code
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "training.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
     monkeypatch.chdir(tmp_path)
     arrays = {"train_labels": np.arange(16) % 2, "test_labels": np.arange(4) % 2}
     for split, labels in (("train", 16), ("test", 4)):
         arrays[f"{split}_images"] = np.random.default_rng(0).integers(0, 256, (labels, 8, 8), dtype=np.uint8)
     np.savez("noise.npz", **arrays)
-    recipe = ROOT / "src" / "proco" / "recipes" / "quickstart" / "proco.yaml"
-    Path("small.yaml").write_text(f"extends: {recipe}\ndata: {{source: {{name: arrays, path: noise.npz}}}}\n")
-    exec(code[1].replace("quickstart/proco", "small.yaml"), {})
+    Path("small.yaml").write_text("extends: quickstart/proco\ndata: {source: {name: arrays, path: noise.npz}}\n")
+    exec("\n".join(blocks).replace("quickstart/proco", "small.yaml"), {})
     assert json.loads(Path("runs/mine/summary.json").read_text())["last_epoch"] == 1
 
 

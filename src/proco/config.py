@@ -16,6 +16,9 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 from proco.errors import ConfigError
 from proco.registry import Registry, suggest
 
+RECIPES = Path(__file__).parent / "recipes"
+"""The folder of the recipes that ship with the package."""
+
 C = TypeVar("C")
 Settings = Mapping[str, Any]
 
@@ -40,8 +43,8 @@ class Choice:
 def read_recipe(path: Path) -> dict[str, Any]:
     """Read a YAML file of settings.
 
-    Its `extends: FILE`, relative to it, names a recipe whose settings it goes over; of `[FILE, FILE]` the second goes
-    over the first.
+    Its `extends: FILE`, relative to it, or the name of a recipe that ships with the package, is what its settings go
+    over; of `[FILE, FILE]` the second goes over the first.
     """
     return _read_chain(path, ())
 
@@ -55,7 +58,18 @@ def _read_chain(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
     if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
         raise _mismatch("extends", "the path of a recipe, or several in a list", bases)
     chain = (*extended_by, path.resolve())
-    return _overlay({}, [*(_read_chain(path.parent / base, chain) for base in bases), content])
+    return _overlay({}, [*(_read_chain(_find_base(path, base), chain) for base in bases), content])
+
+
+def _find_base(path: Path, base: str) -> Path:
+    """Return the file of a recipe that the one at the path extends: beside it, or one that ships with the package."""
+    for found in (path.parent / base, RECIPES / base, RECIPES / f"{base}.yaml"):
+        if found.is_file():
+            return found
+    raise ConfigError(
+        f"{path} extends {base}, but there is no file {path.parent / base}, and no recipe of that name that ships with "
+        "the package; proco recipes lists them."
+    )
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -68,7 +82,10 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is no text, and so no recipe. Is it data? Then give it with --data.") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from error
+        problem = " ".join(str(error).split()).replace('in "<unicode string>", ', "")
+        raise ConfigError(f"{path} is not valid YAML: {problem}.") from error
+    if content is None:
+        raise ConfigError(f"{path} is empty; a recipe holds settings, name: value.")
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold settings, name: value; got {type(content).__name__}.")
     return content
@@ -77,8 +94,8 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     """Turn `optim.lr=0.1` and the like into nested settings.
 
-    >>> read_assignments(["optim.lr=0.1", "views=[a, b]"])
-    {'optim': {'lr': 0.1}, 'views': ['a', 'b']}
+    >>> read_assignments(["optim.lr=0.1", "views=[a, b]", "method=proco", "method.tau=2"])
+    {'optim': {'lr': 0.1}, 'views': ['a', 'b'], 'method': {'name': 'proco', 'tau': 2}}
     """
     import yaml
 
@@ -91,13 +108,9 @@ def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
             raise ConfigError(f"{name}: cannot read the value {text!r}.") from error
-        *parents, leaf = name.split(".")
-        place = settings
-        for parent in parents:
-            place = place.setdefault(parent, {})
-            if not isinstance(place, dict):
-                raise ConfigError(f"{name}: {parent} was given a value of its own before.")
-        place[leaf] = value
+        for part in reversed(name.split(".")):
+            value = {part: value}
+        settings = _overlay(settings, [value])
     return settings
 
 
@@ -117,8 +130,11 @@ def _overlay(base: dict[str, Any], layers: Iterable[Settings]) -> dict[str, Any]
     for layer in layers:
         for name, value in layer.items():
             old = base.get(name)
-            if isinstance(value, Mapping) and isinstance(old, str) and "name" not in value:
-                old = {"name": old}  # a choice given by its name alone
+            # A choice given by its name alone goes with settings of that choice, in whichever order they come.
+            if isinstance(value, Mapping) and isinstance(old, str):
+                old = {"name": old}
+            if isinstance(value, str) and isinstance(old, Mapping) and old.get("name", value) == value:
+                old, value = {**old, "name": value}, {}
             if isinstance(value, Mapping) and isinstance(old, Mapping) and _same_kind(old, value):
                 value = _overlay(dict(old), [value])
             base[name] = value

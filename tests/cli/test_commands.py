@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
+from proco.augment import Weak
 from proco.cli import main as cli
 from proco.errors import ProCoError
 from proco.training.ledger import read_entries
@@ -85,6 +87,39 @@ def test_compare_prints_spread_and_paired_differences(squares: Path) -> None:
     written = Path("both/b/seed1/summary.json").stat().st_mtime_ns
     run(*words)
     assert Path("both/b/seed1/summary.json").stat().st_mtime_ns == written  # what is finished is not trained again
+
+
+def test_own_data_under_a_recipe_has_what_suits_it(squares: Path) -> None:
+    """A recipe that says little does not turn off what suits data that nothing is known of."""
+    Path("mine.yaml").write_text("epochs: 1\n")
+    run("train", "mine.yaml", "--data", str(squares), "--out", "run", "network={backbone: resnet8}", "data.size=8")
+    config = RunFolder(Path("run")).config()
+    assert (config.epochs, config.batch_size, config.data.size) == (1, "auto", 8)
+    assert config.method.views[0] == Weak()
+    assert config.optim.schedule == "cosine"
+    words = ["compare", "mine.yaml", "--data", str(squares), "--out", "both", "network={backbone: resnet8}"]
+    run(*words, "data.size=8")
+    assert RunFolder(Path("both/mine/seed0")).config() == replace(
+        config, made_with=RunFolder(Path("both/mine/seed0")).config().made_with
+    )
+    with pytest.raises(ProCoError, match="--data changes that"):
+        run(*words, "--results", "ledger")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("photos",), "photos is a folder, not a recipe. Is it data"),
+        (("nope.yaml",), r"there is no file nope\.yaml"),
+        (("quickstart/proco", "epochs", "=", "3"), "without spaces around the ="),
+        (("quickstart/proco", "network.options={experts: two}"), r"network\.options\.experts is a whole number"),
+    ],
+)
+def test_common_mistakes_are_named(words: tuple[str, ...], sentence: str) -> None:
+    Path("photos").mkdir()
+    with pytest.raises(ProCoError, match=sentence):
+        run("train", *words)
+    assert not Path("runs").exists()
 
 
 def test_compare_side_by_side_fills_the_ledger(squares: Path) -> None:

@@ -86,7 +86,7 @@ def test_npz_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_was_looked_for_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no CIFAR-100 in .*cifar-100-python and the file cifar100.npz. Set download"):
+    with pytest.raises(DataError, match=r"no CIFAR-100 in .*cifar-100-python and the file cifar100.npz. Set data"):
         Cifar100(path=tmp_path).read()
 
 

@@ -31,9 +31,11 @@ def test_class_folders_in_natural_order(tmp_path: Path, write_image: WriteImage)
     assert contents(dataset) == [("Type 1", "a.png"), ("type 2", "a.png"), ("type 2", "b.JPG"), ("type 10", "a.png")]
 
 
-@pytest.mark.parametrize("val", ["val", "valid", "Validation"])
-def test_split_folders(val: str, tmp_path: Path, write_image: WriteImage) -> None:
-    for split, number in {"train": 3, val: 2, "test": 1}.items():
+@pytest.mark.parametrize(
+    "words", [("train", "val", "test"), ("Training", "valid", "testing"), ("train", "Validation", "test")], ids=str
+)
+def test_split_folders(words: tuple[str, ...], tmp_path: Path, write_image: WriteImage) -> None:
+    for split, number in zip(words, (3, 2, 1), strict=True):
         for name in ("a", "b"):
             for image in range(number):
                 write_image(tmp_path / split / name / f"{image}.png")

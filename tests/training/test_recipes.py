@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from proco.augment import Auto, Rand, Sim
-from proco.config import as_settings
+from proco.config import RECIPES, as_settings
 from proco.data.dataset import Dataset, Split
 from proco.data.images import Cut
 from proco.errors import ConfigError
@@ -18,7 +18,7 @@ from proco.methods.proco import ProCo
 from proco.optim import SGD, learning_rate
 from proco.training import loader as loader_module
 from proco.training.learner import Learner, Step
-from proco.training.recipes import FOLDER, find_recipe, load_recipe, recipe_names
+from proco.training.recipes import find_recipe, load_recipe, recipe_names
 from proco.training.settings import EngineConfig
 from proco.training.teacher import Teacher
 from proco.training.trainer import Trainer
@@ -157,7 +157,7 @@ def test_official_settings_of_the_large_sets(name: str, lr: float, weight_decay:
 
 def test_recipes_by_path_and_by_name(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
-    own.write_text(f"extends: {FOLDER / 'quickstart' / 'proco.yaml'}\nepochs: 3\n")
+    own.write_text(f"extends: {RECIPES / 'quickstart' / 'proco.yaml'}\nepochs: 3\n")
     assert load_recipe(str(own)).epochs == 3
     assert load_recipe("quickstart/proco", {"epochs": 7}).epochs == 7
     with pytest.raises(ConfigError, match="there is no recipe 'quickstart/prco'; did you mean 'quickstart/proco'"):

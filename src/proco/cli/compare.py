@@ -29,6 +29,9 @@ def compare(
         list[str], typer.Argument(metavar="RECIPE... [SETTING=VALUE]...", help="Recipes, and settings over them all.")
     ],
     seeds: Annotated[list[int] | None, typer.Option(help="Seeds of the runs: --seeds 0 1 2.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Own data, as for proco train, in place of that of the recipes.")
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder of the run folders; what is finished there is not trained again.")
     ] = Path("runs/compare"),
@@ -48,7 +51,7 @@ def compare(
     from proco.errors import ConfigError, ProCoError
     from proco.training.lanes import in_lanes
     from proco.training.ledger import write_entry
-    from proco.training.recipes import load_recipe
+    from proco.training.recipes import load_own_data, load_recipe
     from proco.training.run_folder import RunFolder
 
     # `--seeds 0 1 2`: the option takes the first number, the others arrive among the words.
@@ -64,13 +67,13 @@ def compare(
     overrides = read_assignments(word for word in words if "=" in word)
     if "seed" in overrides:
         raise ConfigError("give the seeds with --seeds, not as a setting.")
-    if results is not None and (changed := _changes_the_result(overrides)):
+    changed = "--data" if data is not None else _changes_the_result(overrides)
+    if results is not None and changed:
         raise ConfigError(
             f"--results keeps what recipes give as they stand; {changed} changes that. Write a recipe that extends it."
         )
-    configs = {
-        (recipe, seed): load_recipe(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds
-    }
+    load = load_recipe if data is None else partial(load_own_data, data.resolve())
+    configs = {(recipe, seed): load(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds}
     console = make_console()
     out.mkdir(parents=True, exist_ok=True)
     runs = [
@@ -79,8 +82,8 @@ def compare(
     ]
     stop = threading.Event()
     failures: list[str] = []
-    data = SharedData()
-    jobs = [partial(_train, run, data, console, lanes, stop) for run in runs]
+    shared = SharedData()
+    jobs = [partial(_train, run, shared, console, lanes, stop) for run in runs]
     try:
         with _shared_engine([run.config.engine for run in runs], lanes) as device:
             for number, outcome in in_lanes(jobs, lanes, stop, device):

@@ -28,11 +28,11 @@ def train(
     """
     from proco.cli.progress import file_progress, progress_for
     from proco.cli.tables import make_console, show_accuracies
-    from proco.config import as_settings, read_assignments
+    from proco.config import read_assignments
     from proco.distributed import broadcast_text, is_main_process, process_group
     from proco.errors import ConfigError
     from proco.training.journal import Silent
-    from proco.training.recipes import FOLDER, load_recipe
+    from proco.training.recipes import load_own_data, load_recipe
     from proco.training.run_folder import RunError, RunFolder
     from proco.training.trainer import Trainer
 
@@ -46,14 +46,12 @@ def train(
             raise RunError(f"the run in {resume} is finished; its result is in {folder.summary_file.name}.")
         name = ""
     else:
-        if recipe is None and data is None:
-            raise ConfigError("what should be trained? Name a recipe (proco recipes lists them) or give --data PATH.")
-        layers = [read_assignments(assignments)]
         if data is not None:
-            from proco.data.source import source_of
-
-            layers.insert(0, {"data": {"source": as_settings(source_of(data.resolve()))}})
-        config = load_recipe(recipe or str(FOLDER / "_own_data.yaml"), *layers)
+            config = load_own_data(data.resolve(), recipe, read_assignments(assignments))
+        elif recipe is not None:
+            config = load_recipe(recipe, read_assignments(assignments))
+        else:
+            raise ConfigError("what should be trained? Name a recipe (proco recipes lists them) or give --data PATH.")
         name = recipe_label(recipe) if recipe else (data or Path()).resolve().stem
     if device is not None:
         config = replace(config, engine=replace(config.engine, device=device))
@@ -90,6 +88,8 @@ def split_words(words: list[str]) -> tuple[str | None, list[str]]:
     """Return the recipe, the one word without '=', and the assignments."""
     from proco.errors import ConfigError
 
+    if any(word.startswith("=") or word.endswith("=") for word in words):
+        raise ConfigError("a setting is written name=value, without spaces around the =.")
     recipes = [word for word in words if "=" not in word]
     if len(recipes) > 1:
         raise ConfigError(f"one recipe is trained at a time; got {' and '.join(recipes)}. See proco compare.")

@@ -58,7 +58,7 @@ class _Cifar(Source):
         if place is None:
             raise DataError(
                 f"no {self.layout.title} in {self.path}: looked for the folder {self.layout.folder} and the file "
-                f"{self.layout.npz}. Set download=true, or unpack the Python version from "
+                f"{self.layout.npz}. Set data.source.download=true, or unpack the Python version from "
                 "https://www.cs.toronto.edu/~kriz/cifar.html there."
             )
         return self._read_npz(place) if place.is_file() else self._read_official(place)

@@ -14,7 +14,10 @@ from proco.errors import DataError
 from proco.losses.class_counts import class_counts_from_labels
 
 SPLITS = ("train", "val", "test")
-SPLIT_WORDS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+SPLIT_WORDS = {
+    "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
+    "testing": "test",
+}  # fmt: skip
 """What a split may be called in folders, lists and arrays."""
 _NAMED_CLASSES = 5
 

@@ -69,6 +69,8 @@ def _own(name: str, in_channels: int, pretrained: bool, options: dict[str, Any])
     for option in options:
         if option not in permitted:
             raise ConfigError(f"backbone {name!r} has no option {option!r}; it has {', '.join(permitted)}.")
+        if not isinstance(options[option], int):  # all of them are numbers of something
+            raise ConfigError(f"network.options.{option} is a whole number; got {options[option]!r}.")
     return factory(in_channels=in_channels, **options)
 
 

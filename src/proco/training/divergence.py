@@ -9,7 +9,9 @@ def require_finite_weights(network: nn.Module, epoch: int) -> None:
     """Refuse to save weights that are infinite or no numbers."""
     wrong = [name for name, value in network.state_dict().items() if not value.isfinite().all()]
     if wrong:
-        raise RunError(f"the weights {wrong[0]} became infinite in epoch {epoch}; a smaller optim.lr usually helps.")
+        raise RunError(
+            f"the weights {wrong[0]} became infinite in epoch {epoch + 1}; a smaller optim.lr usually helps."
+        )
 
 
 def require_finite(values: Tensor, names: tuple[str, ...], epoch: int, folder: RunFolder) -> None:
@@ -18,8 +20,8 @@ def require_finite(values: Tensor, names: tuple[str, ...], epoch: int, folder: R
     if len(wrong):
         step, column = wrong[0].tolist()
         saved = folder.checkpoint_file
-        kept = f"the last good state is {saved}" if saved.exists() else "none was saved"
+        kept = f"the last good state is {saved}" if saved.exists() else "no checkpoint was written before"
         raise RunError(
-            f"the loss {names[column]} became {values[step, column].item()} at epoch {epoch}, step {step}; {kept}. A "
-            "smaller optim.lr or a longer optim.warmup usually helps."
+            f"the loss {names[column]} became {values[step, column].item()} in epoch {epoch + 1}, step {step + 1}; "
+            f"{kept}. A smaller optim.lr or a longer optim.warmup usually helps."
         )

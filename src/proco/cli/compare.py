@@ -36,7 +36,7 @@ def compare(
         Path, typer.Option(help="Folder of the run folders; what is finished there is not trained again.")
     ] = Path("runs/compare"),
     lanes: Annotated[
-        int, typer.Option(min=1, help="Runs side by side on one GPU: 3 take about half the time of one by one.")
+        int, typer.Option(min=1, help="Runs side by side on one GPU; small networks take less time so.")
     ] = 1,
     results: Annotated[
         Path | None, typer.Option(help="Folder to which each run adds its entry for the ledger as it ends.")

@@ -89,6 +89,15 @@ def test_compare_prints_spread_and_paired_differences(squares: Path) -> None:
     assert Path("both/b/seed1/summary.json").stat().st_mtime_ns == written  # what is finished is not trained again
 
 
+def test_a_run_knows_its_data_from_anywhere(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("a.yaml").write_text(f"data: {{source: {{name: arrays, path: {squares.name}}}}}\nmethod: logit_adjustment\n")
+    run("train", "a.yaml", "--out", "run", *SMALL)
+    folder = Path("run").absolute()
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert "accuracy on test" in run("evaluate", str(folder))
+
+
 def test_own_data_under_a_recipe_has_what_suits_it(squares: Path) -> None:
     """A recipe that says little does not turn off what suits data that nothing is known of."""
     Path("mine.yaml").write_text("epochs: 1\n")

@@ -1,5 +1,6 @@
 """Recipes by name: YAML files of settings, those that ship with the package and those of the user."""
 
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -35,8 +36,16 @@ def find_recipe(name: str) -> Path:
 
 
 def load_recipe(name: str, *overrides: Settings) -> TrainConfig:
-    """Read a recipe and merge it, and then the overrides, over the defaults."""
-    return merge(TrainConfig, read_recipe(find_recipe(name)), *overrides)
+    """Read a recipe and merge it, and then the overrides, over the defaults.
+
+    A relative path of the data is from the working directory. It is made absolute, so that what a run notes means the
+    same from anywhere.
+    """
+    config = merge(TrainConfig, read_recipe(find_recipe(name)), *overrides)
+    source = config.data.source
+    if isinstance(path := getattr(source, "path", None), Path):
+        source = replace(source, path=path.absolute())  # type: ignore[call-arg]
+    return replace(config, data=replace(config.data, source=source))
 
 
 def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainConfig:

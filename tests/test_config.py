@@ -23,6 +23,7 @@ class Optim:
 class Config:
     name: str
     epochs: int = 200
+    size: int | Literal["auto"] = "auto"
     folder: Path | None = None
     optim: Optim = field(default_factory=Optim)
     extra: dict[str, float] = field(default_factory=dict)
@@ -66,9 +67,10 @@ def test_layers_are_not_changed_by_merging() -> None:
     ("assignment", "message"),
     [
         ("optim.nestrov=true", r"unknown setting 'optim\.nestrov'; did you mean 'nesterov'\?"),
-        ("zzz=1", "unknown setting 'zzz'; choose from epochs, extra, folder, name, optim"),
+        ("zzz=1", "unknown setting 'zzz'; choose from epochs, extra, folder, name, optim, size"),
         ("epochs=ten", "epochs: expected a whole number, got 'ten'"),
         ("epochs=1.5", "epochs: expected a whole number, got 1.5"),
+        ("size=big", "size: expected a whole number or 'auto', got 'big'"),
         ("epochs=true", "epochs: expected a whole number, got True"),
         ("optim.lr=fast", r"optim\.lr: expected a number, got 'fast'"),
         ("optim.nesterov=1", r"optim\.nesterov: expected true or false, got 1"),

@@ -56,9 +56,9 @@ def _read_chain(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
     bases = content.pop("extends", [])
     bases = [bases] if isinstance(bases, str) else bases
     if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
-        raise _mismatch("extends", "the path of a recipe, or several in a list", bases)
+        raise _MismatchError("extends", "the path of a recipe, or several in a list", bases)
     chain = (*extended_by, path.resolve())
-    return _overlay({}, [*(_read_chain(_find_base(path, base), chain) for base in bases), content])
+    return overlay(*(_read_chain(_find_base(path, base), chain) for base in bases), content)
 
 
 def _find_base(path: Path, base: str) -> Path:
@@ -110,13 +110,13 @@ def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             raise ConfigError(f"{name}: cannot read the value {text!r}.") from error
         for part in reversed(name.split(".")):
             value = {part: value}
-        settings = _overlay(settings, [value])
+        settings = overlay(settings, value)
     return settings
 
 
 def merge(kind: type[C], *layers: Settings) -> C:
     """Build a config dataclass from its defaults and layers of settings, later ones winning."""
-    return _build(kind, _overlay({}, layers), "")
+    return _build(kind, overlay(*layers), "")
 
 
 def as_settings(config: object) -> dict[str, Any]:
@@ -126,7 +126,9 @@ def as_settings(config: object) -> dict[str, Any]:
     return settings | {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
 
 
-def _overlay(base: dict[str, Any], layers: Iterable[Settings]) -> dict[str, Any]:
+def overlay(*layers: Settings) -> dict[str, Any]:
+    """Return layers of settings as one, later ones winning; settings of another choice replace those of the first."""
+    base: dict[str, Any] = {}
     for layer in layers:
         for name, value in layer.items():
             old = base.get(name)
@@ -136,7 +138,7 @@ def _overlay(base: dict[str, Any], layers: Iterable[Settings]) -> dict[str, Any]
             if isinstance(value, str) and isinstance(old, Mapping) and old.get("name", value) == value:
                 old, value = {**old, "name": value}, {}
             if isinstance(value, Mapping) and isinstance(old, Mapping) and _same_kind(old, value):
-                value = _overlay(dict(old), [value])
+                value = overlay(old, value)
             base[name] = value
     return base
 
@@ -167,22 +169,22 @@ def _convert(hint: Any, value: Any, name: str) -> Any:
         return _choose(hint, value, name)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
-            raise _mismatch(name, "settings of its own", value)
+            raise _MismatchError(name, "settings of its own", value)
         return _build(hint, value, f"{name}.")
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return _convert_union(arguments, value, name)
     if origin is Literal:
         if not any(value == choice and type(value) is type(choice) for choice in arguments):  # True == 1, but is not 1
-            raise _mismatch(name, " or ".join(map(repr, arguments)), value)
+            raise _MismatchError(name, " or ".join(map(repr, arguments)), value)
         return value
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise _mismatch(name, "a list", value)
+            raise _MismatchError(name, "a list", value)
         return tuple(_convert(arguments[0], item, f"{name}[{i}]") for i, item in enumerate(value))
     if origin is dict:
         if not isinstance(value, Mapping):
-            raise _mismatch(name, "a mapping", value)
+            raise _MismatchError(name, "a mapping", value)
         return {str(key): _convert(arguments[1], item, f"{name}.{key}") for key, item in value.items()}
     return value if hint is Any else _convert_scalar(hint, value, name)
 
@@ -192,7 +194,7 @@ def _choose(hint: type[Choice], value: Any, name: str) -> Any:
         return value
     settings = {"name": value} if isinstance(value, str) else value
     if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
-        raise _mismatch(name, f"the name of a {hint.registry.kind} or settings that begin with it", value)
+        raise _MismatchError(name, f"the name of a {hint.registry.kind} or settings that begin with it", value)
     kind = hint.registry[settings["name"]]
     return _build(kind, {key: item for key, item in settings.items() if key != "name"}, f"{name}.")
 
@@ -200,14 +202,15 @@ def _choose(hint: type[Choice], value: Any, name: str) -> Any:
 def _convert_union(arguments: tuple[Any, ...], value: Any, name: str) -> Any:
     if value is None and type(None) in arguments:
         return None
-    problems = []
+    problems: list[ConfigError] = []
     for argument in arguments:
         if argument is not type(None):
             try:
                 return _convert(argument, value, name)
             except ConfigError as error:
                 problems.append(error)
-    raise problems[0]
+    expected = [problem.expected for problem in problems if isinstance(problem, _MismatchError)]
+    raise _MismatchError(name, " or ".join(expected), value) if len(expected) == len(problems) else problems[0]
 
 
 def _convert_scalar(hint: Any, value: Any, name: str) -> Any:
@@ -224,15 +227,19 @@ def _convert_scalar(hint: Any, value: Any, name: str) -> Any:
         return value
     if hint is Path and isinstance(value, str | Path):
         return Path(value)
-    raise _mismatch(
+    raise _MismatchError(
         name,
         {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path"}[hint],
         value,
     )
 
 
-def _mismatch(name: str, expected: str, value: Any) -> ConfigError:
-    return ConfigError(f"{name}: expected {expected}, got {value!r}.")
+class _MismatchError(ConfigError):
+    """A value of another kind than the setting's."""
+
+    def __init__(self, name: str, expected: str, value: Any) -> None:
+        super().__init__(f"{name}: expected {expected}, got {value!r}.")
+        self.expected = expected
 
 
 def _plain(value: Any) -> Any:

@@ -40,8 +40,8 @@ class OptimConfig:
     def __post_init__(self) -> None:
         """Refuse numbers SGD cannot work with."""
         for name in ("lr", "weight_decay", "sharpness"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"optim.{name} must not be negative; got {getattr(self, name):g}.")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"optim.{name} must be finite and not negative; got {getattr(self, name):g}.")
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"optim.momentum lies in [0, 1); got {self.momentum:g}.")
         if self.nesterov and not self.momentum:

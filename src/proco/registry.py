@@ -1,6 +1,6 @@
-"""Named things that announce themselves: data sets, backbones, losses, methods."""
+"""Named things that announce themselves: data sources, samplers, views, backbones, methods."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -36,7 +36,10 @@ class Registry(Mapping[str, T]):
 
     def name_of(self, item: T) -> str:
         """Return the name under which item is filed."""
-        return next(name for name, filed in self._items.items() if filed is item)
+        for name, filed in self._items.items():
+            if filed is item:
+                return name
+        raise ConfigError(f"{item} is not a registered {self.kind}; register it where it is defined.")
 
     def __getitem__(self, name: str) -> T:
         if name not in self._items:
@@ -53,7 +56,12 @@ class Registry(Mapping[str, T]):
         return name in self._items
 
 
-def suggest(name: str, choices: Mapping[str, object]) -> str:
-    """Return the end of a sentence that offers the nearest choice, or all of them."""
-    near = get_close_matches(name, choices, n=1, cutoff=0.6)
-    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(sorted(choices))}."
+def suggest(name: str, choices: Iterable[str], *, most: int = 1, otherwise: str = "") -> str:
+    """Return the end of a sentence that offers the nearest choices or, without any, all of them or what is said.
+
+    >>> suggest("cirle", ["circle", "square"]), suggest("x", ["circle", "square"])
+    ("did you mean 'circle'?", 'choose from circle, square.')
+    """
+    names = sorted(set(choices))
+    near = get_close_matches(name, names, n=most, cutoff=0.6)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise or f"choose from {', '.join(names)}."

@@ -115,6 +115,17 @@ def test_own_data_under_a_recipe_has_what_suits_it(squares: Path) -> None:
         run(*words, "--results", "ledger")
 
 
+def test_compare_notices_that_the_data_has_changed(squares: Path) -> None:
+    Path("a.yaml").write_text(f"data: {{source: {{name: arrays, path: {squares}}}}}\nmethod: logit_adjustment\n")
+    Path("b.yaml").write_text("extends: a.yaml\n")
+    run("compare", "a.yaml", "--out", "both", *SMALL)
+    arrays = dict(np.load(squares))
+    arrays["train_images"] = 255 - arrays["train_images"]
+    np.savez(squares, **arrays)
+    with pytest.raises(ProCoError, match="the data has changed between both/a/seed0 and both/b/seed0"):
+        run("compare", "a.yaml", "b.yaml", "--out", "both", *SMALL)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -216,6 +227,9 @@ def test_catalogues_list_what_can_be_chosen() -> None:
     printed = run("recipes")
     assert "cifar100_lt/proco_100" in printed
     assert "52.8" in printed
+    assert "choices/base" not in printed
+    assert "choices/base" in run("recipes", "choices")
+    assert "no recipe has 'nonsense' in its name" in run("recipes", "nonsense")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +258,7 @@ def test_catalogues_list_what_can_be_chosen() -> None:
         (["train", "quickstart/proco", "data.size=0"], "data.size must be at least 1; got 0"),
         (["train", "quickstart/proco", "data.std=[0]", "data.mean=[0]"], "data.std must be positive"),
         (["train", "quickstart/proco", "network.dim=1"], "network.dim at least 2; got 128 and 1"),
-        (["train", "quickstart/proco", "optim.lr=-1"], "must not be negative"),
+        (["train", "quickstart/proco", "optim.lr=-1"], "must be finite and not negative"),
         (["train", "quickstart/proco", "optim.milestones=[160]"], "optim.milestones is a share of the epochs"),
     ],
 )

@@ -135,3 +135,13 @@ def test_subset_of_other_data_is_refused() -> None:
     of_others = keep_counts(1 - labels, (4, 1), "others")
     with pytest.raises(DataError, match="the subset others does not have the class counts"):
         keep_subset(dataset, of_others)
+
+
+def test_hash_sees_names_labels_and_images() -> None:
+    def hash_of(pixels: list[int], labels: list[int], names: str = "ab") -> str:
+        images = ArrayImages(torch.tensor(pixels, dtype=torch.uint8)[:, None, None, None])
+        return Dataset("toys", tuple(names), {"train": Split(images, torch.tensor(labels))}).hash
+
+    assert hash_of([1, 2, 3], [0, 1, 1]) == hash_of([1, 2, 3], [0, 1, 1])
+    others = [hash_of([1, 3, 2], [0, 1, 1]), hash_of([1, 2, 3], [1, 0, 1]), hash_of([1, 2, 3], [0, 1, 1], "ac")]
+    assert len({hash_of([1, 2, 3], [0, 1, 1]), *others}) == 4

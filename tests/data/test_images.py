@@ -244,3 +244,13 @@ def test_file_subset_and_properties(photos: list[Path]) -> None:
     assert (len(images), images.channels, images.common_size) == (12, 3, None)
     assert images.to(CPU) is images
     assert images.subset(torch.tensor([5, 1])).paths == (photos[5], photos[1])
+
+
+def test_fingerprint_of_files_is_of_names_and_order() -> None:
+    names = ["cat/1.jpg", "cat/2.jpg", "dog/1.jpg"]
+
+    def fingerprint(root: str, order: list[int]) -> bytes:
+        return FileImages([Path(root, names[i]) for i in order]).fingerprint
+
+    assert fingerprint("here", [0, 1, 2]) == fingerprint("moved/elsewhere", [0, 1, 2])
+    assert len({fingerprint("here", order) for order in ([0, 1, 2], [1, 0, 2], [0, 2], [0, 1, 1])}) == 4

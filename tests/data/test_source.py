@@ -15,7 +15,7 @@ from proco.config import as_settings, merge
 from proco.data.bundled import FashionMnistLt
 from proco.data.cifar import Cifar10
 from proco.data.folder import Folder
-from proco.data.lists import ImageNetLt
+from proco.data.lists import ImageNetLt, Lists
 from proco.data.source import Source, source_of
 from proco.errors import ConfigError, DataError
 
@@ -101,3 +101,9 @@ def test_sources_are_known_and_light_once_the_package_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "True []"
+
+
+def test_places_are_made_absolute() -> None:
+    lists = Lists(root=Path("images"), train=Path("/lists/train.txt"))
+    assert set(Lists.places()) == {"root", "train", "val", "test"}
+    assert lists.from_anywhere() == Lists(root=Path.cwd() / "images", train=Path("/lists/train.txt"))

@@ -9,7 +9,7 @@ import torch
 from tests.distributed.ranks import run_on_two_ranks
 from tests.training.conftest import make_tiny_dataset
 
-from proco.augment import Sim, Weak
+from proco.augment import Paste, Sim, Weak
 from proco.methods.bcl import Bcl
 from proco.methods.method import Method
 from proco.methods.proco import ProCo
@@ -26,7 +26,7 @@ METHODS: dict[str, Method] = {
     "proco": ProCo(views=VIEWS),
     "bcl": Bcl(views=VIEWS),
     "supcon": SupCon(views=VIEWS),
-    "proco_plus": ProCoPlus(views=VIEWS, agreement=0.5, norms_apart=True, closing_epochs=1),
+    "proco_plus": ProCoPlus(views=VIEWS, paste=Paste(), agreement=0.5, norms_apart=True, closing_epochs=1),
     "experts": ProCoPlus(views=VIEWS, expert_taus=(0.0, 2.0), expert_agreement=0.5, past_epochs=2, leave_one_out=True),
     "taught": ProCo(views=VIEWS),
 }

@@ -598,3 +598,12 @@ def test_compiled_code_refuses_labels_out_of_range(label: int) -> None:
     labels[3] = label
     with pytest.raises((IndexError, RuntimeError), match=r"out of (range|bounds)"):
         compiled(embeddings, labels)
+
+
+@pytest.mark.parametrize("label", [-1, 4])
+def test_compiled_evaluation_has_no_loss_for_labels_out_of_range(label: int) -> None:
+    criterion = ProCoLoss(COUNTS, dim=32, reduction="none").eval()
+    embeddings, labels = batch(32, dtype=torch.float32)
+    labels[3] = label
+    losses = torch.compile(criterion, fullgraph=True, backend="aot_eager")(embeddings, labels)
+    assert losses.isnan().nonzero().flatten().tolist() == [3]

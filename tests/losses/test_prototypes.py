@@ -135,6 +135,8 @@ def test_evaluation_changes_nothing(kind: type[PrototypeLoss]) -> None:
 
 
 def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        PrototypeLoss(COUNTS, 6)  # type: ignore[abstract]
     with pytest.raises(ValueError, match="momentum"):
         EmaPrototypeLoss(COUNTS, 6, momentum=1.0)
     with pytest.raises(ValueError, match="temperature"):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+from proco.augment import Paste
 from proco.config import as_settings, merge
 from proco.losses import SupConLoss
 from proco.losses.class_counts import log_prior
@@ -30,7 +31,9 @@ VARIANTS = [
     *METHODS,
     *(kind(classifier_epochs=2) for kind in (SupCon, Bcl, ProCo)),
     ProCo(leave_one_out=True, past_epochs=2),
-    ProCoPlus(trust=0.5, others_weight=0.5, agreement=0.5, norms_apart=True, closing_epochs=1, head_epochs=1),
+    ProCoPlus(
+        paste=Paste(), trust=0.5, others_weight=0.5, agreement=0.5, norms_apart=True, closing_epochs=1, head_epochs=1
+    ),
 ]
 
 

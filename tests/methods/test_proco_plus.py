@@ -76,10 +76,10 @@ def test_prior_is_of_what_is_shown() -> None:
         shown = shown_frequencies(counts, paste).float()
         expected = (1 - 77 / 240) * counts / 1000 + 77 / 240 * pasted
         torch.testing.assert_close(shown / shown.sum(), expected, rtol=0.05, atol=1e-3)
-    (stage,) = ProCoPlus().stages(TASK, 5)
+    (stage,) = ProCoPlus(paste=Paste()).stages(TASK, 5)
     term = stage.terms["logit_adjustment"].term
     assert torch.equal(term.criterion.class_counts, shown_frequencies(COUNTS, Paste()))
-    (stage,) = ProCoPlus(shown_prior=False).stages(TASK, 5)
+    (stage,) = ProCoPlus(paste=Paste(), shown_prior=False).stages(TASK, 5)
     assert torch.equal(stage.terms["logit_adjustment"].term.criterion.class_counts, COUNTS.float())
 
 
@@ -142,7 +142,7 @@ def test_prediction_is_by_all_experts_or_by_the_first() -> None:
 
 
 def test_head_is_the_last_of_the_epochs() -> None:
-    joint, head = ProCoPlus(head_epochs=5).stages(TASK, 30)
+    joint, head = ProCoPlus(paste=Paste(), head_epochs=5).stages(TASK, 30)
     assert (joint.epochs, head.epochs) == (25, 5)
     assert joint.paste == Paste()
     assert head.paste is None
@@ -152,7 +152,7 @@ def test_head_is_the_last_of_the_epochs() -> None:
 
 
 def test_closing_shows_images_as_they_are_and_goes_on_with_the_distributions() -> None:
-    joint, closing, head = ProCoPlus(closing_epochs=4, head_epochs=1, others_weight=0.5).stages(TASK, 30)
+    joint, closing, head = ProCoPlus(paste=Paste(), closing_epochs=4, head_epochs=1, others_weight=0.5).stages(TASK, 30)
     assert (joint.epochs, closing.epochs, head.epochs) == (25, 4, 1)
     assert closing.views == (Weak(), *joint.views[1:])
     assert closing.paste is None
@@ -170,7 +170,9 @@ def test_closing_shows_images_as_they_are_and_goes_on_with_the_distributions() -
 
 
 def test_in_closing_experts_agree_under_the_prior_of_the_images() -> None:
-    method = ProCoPlus(expert_taus=(0.0, 2.0), expert_agreement=0.5, closing_epochs=1, closing_view=Plain())
+    method = ProCoPlus(
+        paste=Paste(), expert_taus=(0.0, 2.0), expert_agreement=0.5, closing_epochs=1, closing_view=Plain()
+    )
     joint, closing = method.expert_stages(TASK, 3, 2)
     log_prior = (COUNTS / COUNTS.sum()).log()
     expected = torch.stack([0 * log_prior, 2 * log_prior])

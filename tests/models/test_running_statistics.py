@@ -67,10 +67,10 @@ def test_norms_that_average_over_all_batches_cannot_keep() -> None:
         pass
 
 
-def test_evaluation_mode_ends_with_the_block() -> None:
+def test_evaluation_mode_ends_with_the_block_and_spares_norms() -> None:
     network = make().train()
     network[1].eval()  # frozen
     with in_evaluation_mode(network):
-        assert not any(part.training for part in network.modules())
+        assert [part for part in network.modules() if part.training] == [network[4]]
     assert [part.training for part in network] == [True, False, True, True, True]
     assert network.training

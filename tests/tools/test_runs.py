@@ -52,6 +52,14 @@ def test_settings_that_differ_from_the_recipe_are_named() -> None:
     assert runs.departures(runs.tested[0]) == []
 
 
+def test_what_is_not_set_differs_from_what_is() -> None:
+    """A teacher or an option that only one of the two has did not come into being since: the setting was there."""
+    now = recipe() | {"network": {"options": {"experts": 3}}, "teacher": {"run": {}, "weight": 1.0}}
+    run = entry("a")
+    run["config"] |= {"network": {"options": {}}, "teacher": None}
+    assert sorted(Runs([run], {"a": now}).departures(run)) == ["network.options={}", "teacher=None"]
+
+
 def test_seed_engine_and_path_are_a_runs_own() -> None:
     now = recipe() | {"seed": 0, "engine": {"device": "auto"}}
     run = entry("a", 5)

@@ -13,6 +13,7 @@ from proco.augment import Plain
 from proco.data.dataset import Dataset
 from proco.data.images import ArrayImages
 from proco.losses import LogitAdjustedLoss, ProCoLoss
+from proco.methods.bcl import Bcl
 from proco.methods.method import Stage, Targets, Task
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
@@ -263,3 +264,18 @@ def test_recorded_and_compiled_steps_are_the_plain_one(tiny_dataset: Dataset, ho
     )
     for name, value in state.items():
         torch.testing.assert_close(value, plain_state[name], rtol=1e-6, atol=1e-6, msg=name)
+
+
+def test_the_second_look_uphill_is_at_the_same_function(tiny_dataset: Dataset) -> None:
+    """BCL's centres pass a batch norm of its own: were it in evaluation mode, another loss would be looked at."""
+    bcl = Bcl(views=PROCO.views)
+    network = make_network()
+    (stage,) = bcl.stages(Task(tiny_dataset.class_counts, network.backbone.num_features, 16, 8), 2)
+    learner = Learner(network, stage, None).train()
+    batch = next(batches(tiny_dataset, torch.device("cpu")))
+    seen = []
+    learner.terms[1].register_forward_hook(lambda _, __, value: seen.append(value.detach()))
+    # Not a step up, so that both looks are at the same place.
+    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1, sharpness=1e-12)), None)
+    step(batch)
+    torch.testing.assert_close(seen[1], seen[0])

@@ -9,6 +9,7 @@ from proco.augment.plain import Plain
 from proco.augment.sim import Sim
 from proco.data.dataset import Dataset
 from proco.data.images import ArrayImages
+from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
 from proco.training import loader as loader_module
 from proco.training.loader import EpochLoader
@@ -149,6 +150,12 @@ def test_a_batch_that_ranks_cannot_share_is_refused(tiny_dataset: Dataset, monke
     monkeypatch.setattr(loader_module, "world_size", lambda: 3)
     with pytest.raises(ConfigError, match="batch_size 8 cannot be shared by 3 ranks"):
         make_loader(tiny_dataset)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_length_is_that_of_the_samplers_epoch(tiny_dataset: Dataset, sampler: str) -> None:
+    loader = make_loader(tiny_dataset, sampler=sampler)
+    assert len(list(loader.batches(0))) == len(list(loader.batches(1))) == len(loader)
 
 
 def test_balanced_sampler_reaches_the_batches(tiny_dataset: Dataset) -> None:

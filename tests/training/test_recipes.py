@@ -5,20 +5,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from proco.augment import Auto, Rand, Sim
+from proco.augment import Auto, Rand, Sim, Weak
 from proco.config import RECIPES, as_settings
+from proco.data.arrays import Arrays
 from proco.data.dataset import Dataset, Split
 from proco.data.images import Cut
+from proco.data.prepare import DataConfig
 from proco.errors import ConfigError
+from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.proco import ProCo
 from proco.optim import SGD, learning_rate
 from proco.training import loader as loader_module
 from proco.training.learner import Learner, Step
-from proco.training.recipes import find_recipe, load_recipe, recipe_names
+from proco.training.recipes import find_recipe, load_own_data, load_recipe, recipe_names
 from proco.training.settings import EngineConfig
 from proco.training.teacher import Teacher
 from proco.training.trainer import Trainer
@@ -162,3 +166,32 @@ def test_recipes_by_path_and_by_name(tmp_path: Path) -> None:
     assert load_recipe("quickstart/proco", {"epochs": 7}).epochs == 7
     with pytest.raises(ConfigError, match="there is no recipe 'quickstart/prco'; did you mean 'quickstart/proco'"):
         find_recipe("quickstart/prco")
+
+
+@pytest.fixture
+def own_data(tmp_path: Path) -> Path:
+    path = tmp_path / "own.npz"
+    labels = np.repeat(np.arange(3), [50, 40, 30])
+    np.savez(path, images=np.zeros((len(labels), 8, 8), np.uint8), labels=labels)
+    return path
+
+
+@pytest.mark.parametrize("name", ["proco_100", "bcl_100", "logit_adjustment_100"])
+def test_own_data_is_not_treated_as_that_of_the_recipe(own_data: Path, name: str) -> None:
+    config = load_own_data(own_data, f"cifar100_lt/{name}")
+    recipe = load_recipe(f"cifar100_lt/{name}")
+    assert config.data == DataConfig(source=Arrays(path=own_data), size=64)  # no profile, no statistics
+    assert (config.about, config.published) != (recipe.about, recipe.published)
+    assert (config.network, config.optim, config.epochs) == (recipe.network, recipe.optim, recipe.epochs)
+    assert config.method == replace(recipe.method, views=(Weak(), *recipe.method.views[1:]))
+
+
+def test_what_is_said_about_own_data_counts(own_data: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("data: {validation: 0.2}\nmethod: {name: logit_adjustment, views: [auto]}\n")
+    config = load_own_data(own_data, str(mine), {"data": {"profile": "step"}})
+    assert (config.data.validation, config.data.profile) == (0.2, "step")
+    assert config.method.views == (Auto(),)
+    assert load_own_data(own_data, "imagenet_lt/resnet50_90epochs/proco").data.size == 224
+    other = load_own_data(own_data, None, {"method": "logit_adjustment"}).method
+    assert other == LogitAdjustment(views=(Weak(),))

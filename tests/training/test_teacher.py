@@ -24,7 +24,7 @@ from proco.training.ledger import entry_of
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.runs import fit_or_reuse, load_run
 from proco.training.settings import EngineConfig, TeacherConfig, TrainConfig
-from proco.training.teacher import Teacher
+from proco.training.teacher import Teacher, is_taught
 from proco.training.trainer import Trainer
 
 CONFIG = TrainConfig(
@@ -86,6 +86,7 @@ def test_only_stages_in_which_the_classifier_learns_are_taught(tiny_dataset: Dat
     config = replace(CONFIG, method=SupCon(classifier_epochs=1), teacher=TeacherConfig())
     trainer = Trainer(config, tiny_dataset)
     assert [set(stage.terms) for stage in trainer.stages] == [{"supcon"}, {"logit_adjustment", "distillation"}]
+    assert [is_taught(stage) for stage in trainer.stages] == [False, True]
 
 
 class _Told(Silent):

@@ -265,6 +265,19 @@ def test_average_is_evaluated_with_statistics_of_its_own(tiny_dataset: Dataset, 
         replace(config, ema=None, renew_statistics=True)
 
 
+def test_statistics_are_renewed_while_the_head_alone_learns(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    """The average goes on to follow the weights there, and so do its statistics."""
+    method = replace(PROCO, classifier_epochs=1)
+    trainer = Trainer(small_config(method, ema=0.9, epochs=1, renew_statistics=True), tiny_dataset)
+    trainer.fit(RunFolder(tmp_path / "run"))
+    backbone = trainer.average.network.backbone  # type: ignore[union-attr]
+    views = [batch.views.flatten(0, 1) for batch in trainer.loaders[0].batches(1)]  # of the stage before
+    with torch.no_grad():
+        hidden = [backbone.stem(trainer.network.normalise(images)) for images in views]
+    expected = torch.stack([values.mean(dim=(0, 2, 3)) for values in hidden]).mean(0)
+    torch.testing.assert_close(backbone.stem_norm.running_mean, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_post_hoc_adjustment_subtracts_the_prior(tiny_dataset: Dataset, tmp_path: Path) -> None:
     plain = Trainer(small_config(CrossEntropy(views=(Plain(),))), tiny_dataset)
     adjusted = Trainer(small_config(CrossEntropy(views=(Plain(),), post_hoc_tau=1.0)), tiny_dataset)

@@ -11,9 +11,10 @@ from proco.training.recipes import load_recipe, recipe_names
 from tools.results.spread import Spread
 
 Entry = dict[str, Any]
-# What may differ between runs of one recipe: who they are, how they were computed, where the data lay.
-_OWN = ("about", "published", "seed", "made_with", "engine.", "data.source.path")
+# What may differ between runs of one recipe: who they are, how they were computed.
+_OWN = ("about", "published", "seed", "made_with", "engine.")
 _MATTERING = ("engine.precision",)  # but this may not
+_FREE = ("network.options", "teacher.run")  # what is not in them is not set, and did not come into being since
 
 
 class Runs:
@@ -75,26 +76,31 @@ class Runs:
 
         Settings that came into being or went since the run are not looked at.
         """
-        now = dict(_leaves(self.recipes.get(entry["recipe"], {})))
-        then = dict(_leaves(entry["config"]))
-        shared = (name for name in then if name in now and (name in _MATTERING or not name.startswith(_OWN)))
-        return [f"{name}={then[name]}" for name in shared if then[name] != now[name]]
+        now = self.recipes.get(entry["recipe"], {})
+        found = _differences(entry["config"], now)
+        return [f"{name}={value}" for name, value in found if name in _MATTERING or not name.startswith(_OWN)]
 
 
 def _is_choosing(entry: Entry) -> bool:
     return entry["split"] != "test" or entry["config"]["data"]["validation"] is not None
 
 
-def _leaves(settings: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(settings, Mapping):
-        for key, value in settings.items():
-            yield from _leaves(value, f"{name}.{key}" if name else key)
-    elif isinstance(settings, list | tuple) and any(isinstance(value, Mapping) for value in settings):
-        yield f"{name}.length", len(settings)
-        for position, value in enumerate(settings):
-            yield from _leaves(value, f"{name}.{position}")
-    else:
-        yield name, list(settings) if isinstance(settings, tuple) else settings
+def _differences(then: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the settings of then, by their full names, that now has too, and with another value."""
+    if name not in _FREE and isinstance(then, Mapping) and isinstance(now, Mapping):
+        for key in then.keys() & now.keys():
+            yield from _differences(then[key], now[key], f"{name}.{key}" if name else key)
+    elif _is_listing(then) and _is_listing(now) and len(then) != len(now):
+        yield f"{name}.length", len(then)
+    elif _is_listing(then) and _is_listing(now):
+        for number, (before, after) in enumerate(zip(then, now, strict=True)):
+            yield from _differences(before, after, f"{name}.{number}")
+    elif then != now:
+        yield name, then
+
+
+def _is_listing(settings: Any) -> bool:
+    return isinstance(settings, list) and any(isinstance(value, Mapping) for value in settings)
 
 
 def _natural(recipe: str) -> list[tuple[int, float, str]]:

@@ -1,9 +1,16 @@
 """`proco methods` and `proco recipes`: what can be chosen."""
 
+from typing import Annotated
+
+import typer
 from rich import box
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from proco.cli.tables import make_console
+
+_CHOICES = "/choices/"
 
 
 def methods() -> None:
@@ -22,16 +29,23 @@ def methods() -> None:
     make_console().print(table)
 
 
-def recipes() -> None:
+def recipes(
+    text: Annotated[str, typer.Argument(help="List those with this in their names; choices of settings too.")] = "",
+) -> None:
     """List the recipes that ship with the package, with the paper's figure where it has one."""
     from proco.training.recipes import load_recipe, recipe_names
 
-    table = Table(box=box.SIMPLE)
-    table.add_column("recipe", no_wrap=True)
-    table.add_column("paper, %", justify="right")
-    table.add_column("what it is", overflow="fold")
-    for name in recipe_names():
+    console = make_console()
+    names = recipe_names()
+    listed = [name for name in names if (text in name if text else _CHOICES not in name)]
+    for name in listed:
         config = load_recipe(name)
         published = config.published.get("top1")
-        table.add_row(name, "" if published is None else f"{published:.1f}", config.about)
-    make_console().print(table)
+        paper = "" if published is None else f"   paper: {published:.1f} %"
+        console.print(Text.assemble((name, "bold"), paper))
+        console.print(Padding(Text(config.about), (0, 0, 0, 4)))
+    if not listed:
+        console.print(f"no recipe has {text!r} in its name.")
+    elif not text:
+        left_out = len(names) - len(listed)
+        console.print(f"and {left_out} by which settings were chosen: proco recipes choices")

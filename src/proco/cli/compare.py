@@ -104,12 +104,27 @@ def compare(
     splits = {run.summary["split"] for run in runs}
     if len(splits) > 1:
         raise ConfigError("the recipes were evaluated on different splits, validation and test; nothing to compare.")
+    _require_equal_data(runs)
     _show(console, summaries, all_seeds)
     result = {"seeds": all_seeds, "top1": {recipe: [s["top1"] for s in runs] for recipe, runs in summaries.items()}}
     (out / "comparison.json").write_text(json.dumps(result, indent=2) + "\n")
     console.print("run folders:")
     for recipe, seed in configs:
         console.print(f"  {run_folder(out, recipe, seed)}", soft_wrap=True)
+
+
+def _require_equal_data(runs: "list[_Run]") -> None:
+    """Refuse runs whose data is meant to be the same and was not: some were finished before it changed."""
+    from proco.errors import ConfigError
+
+    first: dict[Any, _Run] = {}
+    for run in runs:
+        other = first.setdefault(run.config.data, run)
+        if run.summary["data_hash"] != other.summary["data_hash"]:
+            raise ConfigError(
+                f"the data has changed between {other.folder.path} and {run.folder.path}; train anew, with another "
+                "folder for --out."
+            )
 
 
 @contextmanager
@@ -132,8 +147,11 @@ def _shared_engine(engines: "list[EngineConfig]", lanes: int) -> "Iterator[torch
 
 def _changes_the_result(overrides: dict[str, Any]) -> str:
     """Return the first setting that changes more than where the data lies and how the work is done, if any."""
+    from proco.data.source import Source
+
+    places = {"download", *(place for kind in Source.registry.values() for place in kind.places())}
     for name, value in overrides.items():
-        if name == "data" and set(value) == {"source"} and set(value["source"]) <= {"path", "download"}:
+        if name == "data" and set(value) == {"source"} and set(value["source"]) <= places:
             continue
         if name != "engine":
             return name

@@ -1,5 +1,6 @@
 """`proco data`: look at data before training on it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,40 +29,43 @@ def describe(
     from proco.data.describe import describe as describe_dataset
     from proco.data.prepare import DataConfig, prepare
     from proco.data.source import source_of
-    from proco.evaluation.shot_groups import shot_groups
+    from proco.evaluation.shot_groups import FEW_BELOW, MANY_ABOVE, shot_groups
 
     console = make_console()
     with file_progress(console) as progress:
         dataset = prepare(DataConfig(source=source_of(path)), progress)
     facts = describe_dataset(dataset)
-    counts = dataset.class_counts
-    sizes = ", ".join(f"{name} {len(split.labels)}" for name, split in dataset.splits.items())
-    console.print(f"{dataset.name}: {dataset.num_classes} classes; images: {sizes}")
+    sizes = ", ".join(f"{name} {size}" for name, size in facts.split_sizes.items())
+    console.print(f"{facts.name}: {facts.num_classes} classes; images: {sizes}")
     console.print(
         f"training images of a class: {facts.largest} to {facts.smallest}, median {facts.median:g}; imbalance factor "
         f"{facts.imbalance:.1f}"
     )
-    groups = shot_groups(counts)
-    described = {"many": "more than 100", "medium": "20 to 100", "few": "fewer than 20"}
+    described = {
+        "many": f"more than {MANY_ABOVE}",
+        "medium": f"{FEW_BELOW} to {MANY_ABOVE}",
+        "few": f"fewer than {FEW_BELOW}",
+    }
+    groups = shot_groups(dataset.class_counts)
     console.print(
         "classes by shots: "
         + "; ".join(f"{name} ({described[name]} images): {int(mask.sum())}" for name, mask in groups.items())
     )
-    for note in dataset.notes:
+    for note in facts.notes:
         console.print(f"note: {note}")
-    _show_bars(console, dataset.class_names, counts.tolist())
+    _show_bars(console, facts.class_counts)
 
 
-def _show_bars(console: "Console", names: tuple[str, ...], counts: list[int]) -> None:
+def _show_bars(console: "Console", class_counts: Mapping[str, int]) -> None:
     """Print a bar for each class, the largest first; where there are too many, evenly spaced ranks of them."""
-    order = sorted(range(len(counts)), key=lambda i: -counts[i])
-    shown = order
-    if len(order) > _BARS_AT_MOST:
-        ranks = sorted({round(i * (len(order) - 1) / (_BARS_AT_MOST - 1)) for i in range(_BARS_AT_MOST)})
-        shown = [order[rank] for rank in ranks]
-        console.print(f"{len(shown)} of {len(order)} classes, evenly spaced by rank:")
-    widest = min(max(len(names[i]) for i in shown), 30)
+    classes = list(class_counts.items())
+    shown = classes
+    if len(classes) > _BARS_AT_MOST:
+        ranks = sorted({round(i * (len(classes) - 1) / (_BARS_AT_MOST - 1)) for i in range(_BARS_AT_MOST)})
+        shown = [classes[rank] for rank in ranks]
+        console.print(f"{len(shown)} of {len(classes)} classes, evenly spaced by rank:")
+    widest = min(max(len(name) for name, _ in shown), 30)
     room = max(console.width - widest - 12, 10)
-    for i in shown:
-        bar = "█" * max(1, round(room * counts[i] / counts[order[0]]))
-        console.print(f"{names[i][:widest]:>{widest}} {bar} {counts[i]}", no_wrap=True)
+    for name, count in shown:
+        bar = "█" * max(1, round(room * count / classes[0][1]))
+        console.print(f"{name[:widest]:>{widest}} {bar} {count}", no_wrap=True)

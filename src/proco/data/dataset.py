@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -79,12 +80,13 @@ class Dataset:
         """Training images of each class, int64 (K,), all at least 1."""
         return class_counts_from_labels(self.splits["train"].labels, self.num_classes)
 
-    @property
+    @cached_property
     def hash(self) -> str:
-        """The SHA-256 of class names and labels of all splits, by which changed data is noticed."""
+        """The SHA-256 of class names, labels and images of all splits, by which changed data is noticed."""
         content = hashlib.sha256("\0".join(self.class_names).encode())
         for name in sorted(self.splits):
-            content.update(name.encode() + self.splits[name].labels.numpy().astype("<i8").tobytes())
+            split = self.splits[name]
+            content.update(name.encode() + split.labels.numpy().astype("<i8").tobytes() + split.images.fingerprint)
         return content.hexdigest()
 
     def _require_labels_in_range(self) -> None:

@@ -79,9 +79,8 @@ def set_decode_threads(count: int) -> None:
     """Let count threads decode images from now on, in the whole process; 0 takes one per core this process may use."""
     if count < 0:
         raise DataError(f"the number of decoding threads must not be negative; got {count}. 0 takes one per core.")
-    global _current_pool
-    with _pool_lock:
-        _current_pool = _start_pool(count or _available_cores())
+    global _wanted_threads
+    _wanted_threads = count
 
 
 class _Pool(NamedTuple):
@@ -91,14 +90,17 @@ class _Pool(NamedTuple):
 
 # One for the process, so that several sets of files do not crowd the cores; a pool that was replaced ends by itself.
 _current_pool: _Pool | None = None
+_wanted_threads = 0
 _pool_lock = threading.Lock()
 
 
 def _pool() -> _Pool:
-    if _current_pool is None:
-        set_decode_threads(0)
-    assert _current_pool is not None
-    return _current_pool
+    global _current_pool
+    with _pool_lock:
+        num_threads = _wanted_threads or _available_cores()
+        if _current_pool is None or _current_pool.num_threads != num_threads:
+            _current_pool = _start_pool(num_threads)
+        return _current_pool
 
 
 def _start_pool(num_threads: int) -> _Pool:

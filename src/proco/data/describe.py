@@ -15,7 +15,6 @@ class Description:
     class_counts: Mapping[str, int]
     """By name, the largest class first; classes of one size in the order of their labels."""
     num_classes: int
-    total: int
     largest: int
     smallest: int
     median: float
@@ -34,7 +33,6 @@ def describe(dataset: Dataset) -> Description:
         split_sizes={name: len(split) for name, split in dataset.splits.items()},
         class_counts={dataset.class_names[label]: int(counts[label]) for label in order},
         num_classes=dataset.num_classes,
-        total=int(counts.sum()),
         largest=largest,
         smallest=smallest,
         median=float(counts.double().quantile(0.5)),

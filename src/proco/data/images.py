@@ -3,6 +3,7 @@
 Both cut windows out of images and resize them; what happens to a view after that is the augment package's business.
 """
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
@@ -53,6 +54,10 @@ class Images(Protocol):
     def warnings(self) -> tuple[str, ...]:
         """What went wrong so far and was passed over, in sentences for the end of a run."""
 
+    @property
+    def fingerprint(self) -> bytes:
+        """A few bytes that are others when the images, or their order, are: of arrays by pixels, of files by names."""
+
     def __len__(self) -> int: ...
 
     def cut(self, positions: Tensor, cuts: Sequence[Cut], size: tuple[int, int], device: torch.device) -> list[Tensor]:
@@ -94,6 +99,11 @@ class ArrayImages:
     def warnings(self) -> tuple[str, ...]:
         """Nothing can go wrong with an array."""
         return ()
+
+    @property
+    def fingerprint(self) -> bytes:
+        """The SHA-256 of the pixels."""
+        return hashlib.sha256(self.pixels.cpu().contiguous().numpy().data).digest()
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -148,6 +158,11 @@ class FileImages:
             f"{count} of {len(self)} image files could not be read and {'was' if count == 1 else 'were'} replaced by "
             f"grey: {name_bad_files(self.bad_files)}.",
         )
+
+    @property
+    def fingerprint(self) -> bytes:
+        """The SHA-256 of the files' names and of their folders', which stay when all of them move."""
+        return hashlib.sha256("\n".join(f"{path.parent.name}/{path.name}" for path in self.paths).encode()).digest()
 
     def __len__(self) -> int:
         return len(self.paths)

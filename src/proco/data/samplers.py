@@ -1,7 +1,7 @@
 """In which order and how often samples are drawn: from as they come to every class alike.
 
-A sampler is a function of the labels, a generator and nothing else; it returns the positions of one epoch. The same
-seed gives the same epoch on any machine, and ranks take every world_size-th position of it.
+A sampler is a function of the labels, a generator and nothing else; it returns the positions of one epoch, whose number
+depends on the labels alone. The same seed gives the same epoch on any machine.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """Sources: kinds of places data is read from. Each is a dataclass of settings in a file of its own."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 from proco.config import Choice
 from proco.data.dataset import Dataset
@@ -30,6 +30,17 @@ class Source(Choice, ABC):
     def recognises(cls, path: Path) -> bool:
         """Return whether the path, which exists, holds what this source reads with default settings."""
         return False
+
+    @classmethod
+    def places(cls) -> tuple[str, ...]:
+        """Return the names of the settings that say where the data lies; the others say what it is."""
+        hints = get_type_hints(cls)
+        return tuple(field.name for field in fields(cls) if Path in (hints[field.name], *get_args(hints[field.name])))
+
+    def from_anywhere(self) -> Self:
+        """Return the source with absolute places: relative ones are from the working directory."""
+        own = {name: getattr(self, name) for name in self.places()}
+        return replace(self, **{name: path.absolute() for name, path in own.items() if path is not None})
 
 
 def source_of(path: Path) -> Source:

@@ -5,8 +5,12 @@ from torch import Tensor
 
 from proco.losses.class_counts import ClassCounts
 
+MANY_ABOVE, FEW_BELOW = 100, 20  # the field's bounds
 
-def shot_groups(class_counts: ClassCounts, *, many_above: int = 100, few_below: int = 20) -> dict[str, Tensor]:
+
+def shot_groups(
+    class_counts: ClassCounts, *, many_above: int = MANY_ABOVE, few_below: int = FEW_BELOW
+) -> dict[str, Tensor]:
     """Return which classes are "many", "medium" and "few", each as a boolean mask (K,).
 
     class_counts: training samples of each class, (K,). Many: more than many_above; few: fewer than few_below; medium:

@@ -52,7 +52,7 @@ def checked_labels(
 
     Values are read only where that is free (on the CPU) or asked for, and never under torch.compile. Where they are
     not, -1 would count from the end in compiled code and -100 be left out; so negative labels are returned as
-    num_classes, which every kernel's own bounds check refuses.
+    num_classes, which whatever looks something up by them refuses. Who only compares them has to see to it.
     """
     require_labels(labels, size, name)
     may_read = not torch.compiler.is_compiling() and (validate or labels.device.type == "cpu")

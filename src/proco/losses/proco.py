@@ -103,6 +103,8 @@ class ProCoLoss(FullPrecisionModule):
             mixture = self._mixture()
             chunk_size = self.chunk_size or max(1, _CHUNK_ENTRIES // max(len(embeddings), 1))
             losses = contrast(embeddings.to(mixture.sums.dtype), labels, mixture, self.form, chunk_size)
+            if not self.training:  # where no statistics have refused labels that are too large
+                losses = losses.masked_fill(labels >= self.num_classes, torch.nan)
             return reduce(losses, self.reduction)
 
     def logits(self, embeddings: Tensor) -> Tensor:

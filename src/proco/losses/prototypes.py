@@ -1,6 +1,6 @@
 """Contrast of embeddings with one score for each class: what the paper's other class complements have in common."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.sphere.moments import ClassMoments
 
 
-class PrototypeLoss(FullPrecisionModule):
+class PrototypeLoss(FullPrecisionModule, ABC):
     """-log softmax(score + log pi)_y, with score_ij how near class j is to the unit embedding z_i.
 
     In training mode each call first takes the batch into what is known of the classes, then scores it. embeddings:
@@ -40,6 +40,7 @@ class PrototypeLoss(FullPrecisionModule):
         self.dim, self.temperature, self.prior = dim, temperature, prior
         self.reduction: Reduction = reduction
         self.begin(len(self.class_counts), dim)
+        self.to(self.class_counts.device)
 
     @abstractmethod
     def begin(self, num_classes: int, dim: int) -> None:

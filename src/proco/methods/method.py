@@ -115,8 +115,6 @@ class Method(Choice, ABC):
         name = self.registry.name_of(type(self))
         if len(self.views) < self.least_views:
             raise ConfigError(f"the method {name} needs {self.least_views} views or more; got {len(self.views)}.")
-        if not getattr(self, "temperature", 1.0) > 0:
-            raise ConfigError(f"method.temperature must be positive; got {self.temperature:g}.")  # type: ignore[attr-defined]
         _ = SAMPLERS[self.sampler]
 
     @abstractmethod

@@ -105,8 +105,8 @@ def shown_frequencies(class_counts: Tensor, paste: Paste) -> Tensor:
 class ProCoPlus(ProCo):
     """ProCo with pasted boxes, all views classified, views or experts that teach each other, last epochs apart."""
 
-    paste: Paste = field(default_factory=Paste)
-    """Boxes of other images in the classifier's view (CutMix)."""
+    paste: Paste = field(default_factory=lambda: Paste(probability=0.0))
+    """Boxes of other images in the classifier's view (CutMix); none by default."""
     expert_taus: tuple[float, ...] = ()
     """Strengths of the logit adjustment of the network's experts, such as 0, 1 and 2 (BalPoE, CVPR 2023): their mean
     should be 1, that of what they say together. Without them it is tau for all."""

@@ -76,8 +76,10 @@ class TwoBranch(Method):
     """Learning rate of those epochs. SupCon's own is 5 for a batch of 512; this is for 256."""
 
     def __post_init__(self) -> None:
-        """Refuse a negative length."""
+        """Refuse numbers the losses cannot have."""
         super().__post_init__()
+        if not self.temperature > 0:
+            raise ConfigError(f"method.temperature must be positive; got {self.temperature:g}.")
         if self.classifier_epochs < 0:
             raise ConfigError(f"method.classifier_epochs must not be negative; got {self.classifier_epochs}.")
 

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from proco.models import resnet_small as resnet_small  # files its networks in B
 from proco.models import wide_resnet as wide_resnet
 from proco.models.base import BACKBONES as BACKBONES
 from proco.models.base import Backbone as Backbone
+from proco.registry import suggest
 
 
 def build_backbone(name: str, *, in_channels: int = 3, pretrained: bool = False, **options: Any) -> Backbone:
@@ -69,7 +69,7 @@ def _own(name: str, in_channels: int, pretrained: bool, options: dict[str, Any])
     for option in options:
         if option not in permitted:
             raise ConfigError(f"backbone {name!r} has no option {option!r}; it has {', '.join(permitted)}.")
-        if not isinstance(options[option], int):  # all of them are numbers of something
+        if type(options[option]) is not int:  # all of them are numbers of something
             raise ConfigError(f"network.options.{option} is a whole number; got {options[option]!r}.")
     return factory(in_channels=in_channels, **options)
 
@@ -133,13 +133,8 @@ def _library_of(name: str) -> str:
 
 
 def _unknown(name: str, choices: Iterable[str]) -> ConfigError:
-    near = get_close_matches(name, sorted(set(choices)), n=3)
-    advice = (
-        f"did you mean {' or '.join(near)}?"
-        if near
-        else f"choose from {', '.join(BACKBONES)}, or any model of torchvision or timm."
-    )
-    return ConfigError(f"unknown backbone {name!r}; {advice}")
+    others = f"choose from {', '.join(BACKBONES)}, or any model of torchvision or timm."
+    return ConfigError(f"unknown backbone {name!r}; {suggest(name, choices, most=3, otherwise=others)}")
 
 
 @contextmanager

@@ -35,6 +35,8 @@ class SmallResNet(Backbone):
         shared_stages: int = 2,
     ) -> None:
         super().__init__()
+        if width < 1:
+            raise ConfigError(f"a network's width is a multiple of the standard one, 1 or more; got {width}.")
         if experts < 1 or not 0 <= shared_stages < len(STAGE_WIDTHS):
             raise ConfigError(
                 f"a network has one expert or more, which share 0 to 2 stages; got {experts} and {shared_stages}."

@@ -50,9 +50,13 @@ def keep_running_statistics(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def in_evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode until the block ends: losses then keep the statistics of their classes."""
-    parts = [part for part in module.modules() if part.training]
-    module.eval()
+    """Put a module, but for its batch norms, into evaluation mode until the block ends.
+
+    Losses then keep the statistics of their classes; norms go on to normalise by the batch.
+    """
+    parts = [part for part in module.modules() if part.training and not isinstance(part, _BatchNorm)]
+    for part in parts:
+        part.training = False
     try:
         yield
     finally:

@@ -26,7 +26,7 @@ class Course:
     images: int = 0
     """Trained on, each epoch's counted again."""
     data: str = ""
-    """The hash of the labels, by which changed data is noticed."""
+    """The hash of the data, by which it is noticed when that changes."""
 
 
 def checkpoint_of(course: Course, modules: Mapping[str, nn.Module]) -> Checkpoint:

@@ -43,7 +43,9 @@ def evaluate(
     evaluation = Evaluation(len(class_counts), class_counts, device)
     window = CentreWindow(centre)
     batch = max(1, _BATCH_BYTES // (split.images.channels * size[0] * size[1]))
-    for positions in torch.split(torch.arange(rank(), len(split.labels), world_size()), batch):
+    own = torch.arange(len(split.labels))[rank() :: world_size()]
+    for start in range(0, len(own), batch):
+        positions = own[start : start + batch]
         cut = Cut(window, torch.empty(len(positions), 0))
         (images,) = split.images.cut(positions, [cut], size, device)
         with autocast_to(autocast, device):

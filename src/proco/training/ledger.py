@@ -19,7 +19,8 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
     """
     config, summary, records = folder.config(), folder.summary(), folder.records()
     settings = as_settings(config)
-    settings["data"]["source"].pop("path", None)  # where it lay on that machine tells nobody anything
+    for place in config.data.source.places():  # where it lay on that machine tells nobody anything
+        settings["data"]["source"].pop(place)
     split = summary["best_split"]
     curve = [record[split]["top1"] if split in record else None for record in records]
     last = [record[split]["top1"] for record in records[-LAST_EPOCHS:] if split in record]

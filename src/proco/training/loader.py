@@ -80,6 +80,7 @@ class EpochLoader:
             raise ConfigError(
                 f"batch_size {batch_size} cannot be shared by {world_size()} ranks evenly ({len(split.labels)} images)."
             )
+        self.num_steps = len(self.sampler(split.labels, torch.Generator())) // self.batch_size
         bytes_per_step = self.batch_size * len(views) * split.images.channels * size[0] * size[1]
         block_bytes = _CPU_BLOCK_BYTES if device.type == "cpu" else _GPU_BLOCK_BYTES
         self.steps_per_block = max(1, block_bytes // bytes_per_step)
@@ -121,8 +122,8 @@ class EpochLoader:
             yield from self._finish(drawn, block.flatten(), cuts, local)
 
     def __len__(self) -> int:
-        """Return the number of steps of an epoch of the instance sampler."""
-        return len(self.split.labels) // self.batch_size
+        """Return the number of steps of an epoch."""
+        return self.num_steps
 
     def _draw(self, positions: Tensor, views: tuple[View, ...], epoch: int, purpose: str) -> _Drawn:
         randoms, choices = [], []

@@ -20,8 +20,8 @@ def made_with(device: torch.device) -> dict[str, str]:
         "commit": source_commit(),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
-        "torchvision": _version_of("torchvision"),
-        "timm": _version_of("timm"),
+        "torchvision": version_of("torchvision"),
+        "timm": version_of("timm"),
         "device": device.type,
         "hardware": hardware,
         "threads": str(torch.get_num_threads()),
@@ -49,7 +49,8 @@ def source_commit() -> str:
         return ""
 
 
-def _version_of(package: str) -> str:
+def version_of(package: str) -> str:
+    """Return the version of an installed package, or nothing."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,12 +1,14 @@
 """Recipes by name: YAML files of settings, those that ship with the package and those of the user."""
 
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from proco.config import RECIPES, Settings, as_settings, merge, read_recipe
+from proco.augment import Weak
+from proco.config import RECIPES, Settings, as_settings, merge, overlay, read_recipe
 from proco.data.source import source_of
 from proco.errors import ConfigError
+from proco.registry import suggest
 from proco.training.settings import TrainConfig
 
 
@@ -29,8 +31,7 @@ def find_recipe(name: str) -> Path:
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"there is no file {name}.")
     if name not in recipe_names():
-        near = get_close_matches(name, recipe_names(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "proco recipes lists them."
+        hint = suggest(name, recipe_names(), otherwise="proco recipes lists them.")
         raise ConfigError(f"there is no recipe {name!r}; {hint} A file of your own is given by its path.")
     return RECIPES / f"{name}.yaml"
 
@@ -38,20 +39,36 @@ def find_recipe(name: str) -> Path:
 def load_recipe(name: str, *overrides: Settings) -> TrainConfig:
     """Read a recipe and merge it, and then the overrides, over the defaults.
 
-    A relative path of the data is from the working directory. It is made absolute, so that what a run notes means the
-    same from anywhere.
+    Relative places of the data are from the working directory. They are made absolute, so that what a run notes means
+    the same from anywhere.
     """
-    config = merge(TrainConfig, read_recipe(find_recipe(name)), *overrides)
-    source = config.data.source
-    if isinstance(path := getattr(source, "path", None), Path):
-        source = replace(source, path=path.absolute())  # type: ignore[call-arg]
-    return replace(config, data=replace(config.data, source=source))
+    return _from_anywhere(merge(TrainConfig, read_recipe(find_recipe(name)), *overrides))
 
 
 def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainConfig:
     """Return the settings for data of one's own: what suits it, then a recipe where one is named, then the overrides.
 
-    The recipe's own data is not read.
+    Where the recipe has data of its own, what it says about that goes with it, but for the size of what the network
+    sees. Where nobody names the views, the classifier's is a weak one, whatever the method: policies found on other
+    data need not suit this.
     """
-    layers = [read_recipe(RECIPES / "_own_data.yaml"), {} if name is None else read_recipe(find_recipe(name))]
-    return merge(TrainConfig, *layers, {"data": {"source": as_settings(source_of(path))}}, *overrides)
+    recipe = {} if name is None else _without_its_data(read_recipe(find_recipe(name)))
+    source = {"data": {"source": as_settings(source_of(path))}}
+    settings = overlay(read_recipe(RECIPES / "_own_data.yaml"), recipe, source, *overrides)
+    config = merge(TrainConfig, settings)
+    if isinstance(settings["method"], str) or "views" not in settings["method"]:
+        views = (Weak(), *config.method.views[1:])
+        config = replace(config, method=replace(config.method, views=views))
+    return _from_anywhere(config)
+
+
+def _without_its_data(recipe: dict[str, Any]) -> dict[str, Any]:
+    """Return a recipe for other data: subsets, statistics and results of its own do not go along."""
+    if "source" not in recipe.get("data", {}):
+        return recipe
+    rest = {name: value for name, value in recipe.items() if name not in ("about", "published", "data")}
+    return rest | {"data": {name: value for name, value in recipe["data"].items() if name in ("size", "centre")}}
+
+
+def _from_anywhere(config: TrainConfig) -> TrainConfig:
+    return replace(config, data=replace(config.data, source=config.data.source.from_anywhere()))

@@ -21,13 +21,21 @@ class Teacher:
     class_counts: Tensor
 
     def __post_init__(self) -> None:
-        """Let it be as it is."""
+        """Freeze the network."""
         self.network.requires_grad_(False).eval()
 
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:
         """Return what it says of the images, (N, C, H, W) to (N, K)."""
         return self.method.predict(self.network(images), self.class_counts)
+
+
+_TERM = "distillation"
+
+
+def is_taught(stage: Stage) -> bool:
+    """Return whether what a teacher says counts in the stage."""
+    return _TERM in stage.terms
 
 
 def taught_stages(
@@ -40,6 +48,6 @@ def taught_stages(
     taught = []
     for stage in stages:
         term = Distillation(method.predict, class_counts, temperature=teacher.temperature)
-        terms = {**stage.terms, "distillation": WeightedTerm(teacher.weight, term)}
+        terms = {**stage.terms, _TERM: WeightedTerm(teacher.weight, term)}
         taught.append(replace(stage, terms=terms) if "classifier" in stage.learning else stage)
     return tuple(taught)

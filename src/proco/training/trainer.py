@@ -15,7 +15,7 @@ from proco.data.prepare import SharedData
 from proco.distributed import all_reduce_sum, is_main_process, rank, world_size
 from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
-from proco.methods.method import Stage, Task
+from proco.methods.method import Task
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
 from proco.models.running_statistics import renew_running_statistics
@@ -35,7 +35,7 @@ from proco.training.records import best_of, means_of, scalars_of
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.seeds import seed_for
 from proco.training.settings import TrainConfig
-from proco.training.teacher import Teacher, taught_stages
+from proco.training.teacher import Teacher, is_taught, taught_stages
 
 
 class Trainer:
@@ -56,8 +56,7 @@ class Trainer:
         progress: Progress | None = None,
     ) -> None:
         self.config = config
-        if config.engine.workers:
-            set_decode_threads(config.engine.workers)
+        set_decode_threads(config.engine.workers)
         self.device = find_device(config.engine.device)
         self.autocast = set_precision(config.engine, self.device)
         self.dataset = _on_device(dataset or (data or SharedData()).prepare(config.data, progress), self.device)
@@ -166,7 +165,7 @@ class Trainer:
     def fit(
         self, folder: RunFolder, listener: Listener | None = None, *, resume: bool = False, name: str = ""
     ) -> dict[str, Any]:
-        """Train to the end, leaving everything in the folder; return the summary.
+        """Train to the end, leaving everything in the folder; return the summary, on other ranks than the first {}.
 
         resume: go on from the folder's last checkpoint. On a CPU the weights then end as the same bits as without the
         interruption. name: what the listener hears this run called, where it is part of another.
@@ -222,7 +221,8 @@ class Trainer:
         if interrupted is not None:
             restore(interrupted, {"optimizer": optimizer})
         graph = engine.graph and self.device.type == "cuda" and world_size() == 1
-        step = Step(learner, optimizer, self.average, teacher, compile=engine.compile, graph=graph)
+        heard = teacher if is_taught(stage) else None
+        step = Step(learner, optimizer, self.average, heard, compile=engine.compile, graph=graph)
         loader = self.loaders[number]
         end = first_epoch + stage.epochs
         batches = loader.begin(course.epoch)
@@ -249,7 +249,7 @@ class Trainer:
             }
             is_last = epoch + 1 == self.epochs
             if epoch + engine.evaluate_last >= self.epochs or (epoch + 1) % engine.evaluate_every == 0:
-                self._renew_statistics(loader, stage, epoch)
+                self._renew_statistics(number, epoch)
                 names = {self.curve_split, self.test_split} if is_last else {self.curve_split}
                 record |= {name: scalars_of(self.evaluate(name)) for name in sorted(names)}
             now = time.perf_counter()
@@ -287,10 +287,15 @@ class Trainer:
             journal.listener.on_step(epoch, number + 1, len(rates))
         return all_reduce_sum(torch.stack(history)) / world_size()
 
-    def _renew_statistics(self, loader: EpochLoader, stage: Stage, epoch: int) -> None:
-        """Let the average of the weights see the views of the epoch, as they passed the batch norms in training."""
-        if self.average is None or not self.config.renew_statistics or "backbone" not in stage.learning:
+    def _renew_statistics(self, number: int, epoch: int) -> None:
+        """Let the average of the weights see the views of the epoch, as they passed the batch norms in training.
+
+        number: of the stage; the views are those of the last one up to it in which the backbone learnt.
+        """
+        learning = [past for past in range(number + 1) if "backbone" in self.stages[past].learning]
+        if self.average is None or not self.config.renew_statistics or not learning:
             return
+        stage, loader = self.stages[learning[-1]], self.loaders[learning[-1]]
         views = (batch.views[:1] if stage.norms_apart else batch.views for batch in loader.batches(epoch))
         with autocast_to(self.autocast, self.device):
             renew_running_statistics(self.average.network, (images.flatten(0, 1) for images in views))

@@ -270,7 +270,7 @@ def test_the_second_look_uphill_is_at_the_same_function(tiny_dataset: Dataset) -
     """BCL's centres pass a batch norm of its own: were it in evaluation mode, another loss would be looked at."""
     bcl = Bcl(views=PROCO.views)
     network = make_network()
-    (stage,) = bcl.stages(Task(tiny_dataset.class_counts, network.backbone.num_features, 16, 8), 2)
+    (stage,) = bcl.stages(Task(tiny_dataset.class_counts, network.backbone.num_features, 16, 16), 2)
     learner = Learner(network, stage, None).train()
     batch = next(batches(tiny_dataset, torch.device("cpu")))
     seen = []

@@ -19,10 +19,13 @@ class OptimConfig:
     lr: float = 0.3
     """Largest learning rate, for the whole batch over all ranks."""
     momentum: float = 0.9
+    """Share of the last step that goes into the next."""
     nesterov: bool = False
+    """Look ahead along the momentum (Nesterov's)."""
     weight_decay: float = 2e-4
     """Of all parameters, batch norms and biases too, as in the official code."""
     schedule: Literal["step", "cosine", "constant"] = "step"
+    """How the rate falls: at `milestones`, along a cosine to 0, or not at all."""
     warmup: float = 0.025
     """Share of the epochs over which the rate rises linearly."""
     warmup_by: Literal["epoch", "step"] = "epoch"
@@ -30,6 +33,7 @@ class OptimConfig:
     milestones: tuple[float, ...] = (0.8, 0.9)
     """Shares of the epochs at which the step schedule multiplies the rate by `factor`."""
     factor: float = 0.1
+    """What the rate is multiplied by at a milestone."""
     sharpness: float = 0.0
     """Distance that the weights go uphill before the gradient is taken (sharpness-aware minimisation, Foret et al.,
     ICLR 2021), for minima that are flat that far around; 0 for none. It takes twice the time."""

@@ -58,7 +58,8 @@ images that the training set leaves out; see "Choices"."""
 _LARGER = """\
 ### ProCo+ with larger networks
 
-CIFAR-100-LT, imbalance 100, 200 epochs. Not to be compared with the tables above: they have more weights.
+CIFAR-100-LT, imbalance 100, 200 epochs. Not to be compared with the tables above: all but the first
+row have more weights.
 
 {}"""
 
@@ -141,7 +142,7 @@ Without AutoAugment the classifier's view is cropped and mirrored only; Cutout g
 {grid_table(runs, experiments.AUGMENTATION)}
 
 Without it these runs lose far more than the paper's, which does not say what the classifier then sees. Other readings
-of "without" lose less, but more than the paper's too:
+of "without" do not come near it either:
 
 {grid_table(runs, experiments.WITHOUT_AUTO)}
 
@@ -216,10 +217,10 @@ images and are evaluated on up to 200 images a class that the long-tailed subset
 "over base" is the mean difference from the base over the seeds that both have (their number in brackets). Between two
 seeds of one recipe accuracies differ by half a point, so that a gain below one point in one seed is a hint at most.
 
-The aim of `proco_plus` is 54 % on the test set at imbalance 100. What the literature adds to such a recipe (pasted
-boxes, agreement between views, a last stretch for the head) moves accuracy between frequent and rare classes here, but
-does not raise the mean of all. Neither do leave-one-out statistics, a longer window, exact concentrations, a warm-up by
-steps or other normalisation constants. What can be won is variance: networks together are far better than each of them.
+What the literature adds to such a recipe (pasted boxes, agreement between views, a last stretch for the head) moves
+accuracy between frequent and rare classes here, but does not raise the mean of all. Neither do leave-one-out
+statistics, a longer window, exact concentrations, a warm-up by steps or other normalisation constants. What can be won
+is variance: networks together are far better than each of them.
 Steps that look for flat minima, the mean of weights at a high rate, and Nesterov's momentum are hints each; together
 (`flat_mean`) they are more than that.
 
@@ -229,10 +230,11 @@ agreed on the projector's views too, of which no label tells them anything, and 
 say the same of all.) The average of the weights as a teacher costs rare classes much of their accuracy: what it has not
 yet learnt of them holds back what learns from it.
 
-A teacher that is finished has neither fault. Three experts, trained first, teach one network more than flat minima do
-(`taught`), and both add up (`flat_mean_taught`). What it learns lies in classes that are unlikely, so logits are
-softened (`*_temperature_1` has less), but it must not outweigh the labels (`*_weight_3`). Uphill gradients are as good
-in the last epochs alone (`flat_mean_late`), which costs less: the runs named `late_*` follow from there.
+A teacher that is finished has neither fault. Three experts, trained first, teach one network as much as flat minima
+give (`taught`), and both add up (`flat_mean_taught`). What it learns lies in classes that are unlikely, so logits are
+softened (`*_temperature_1` has less), but it must not outweigh the labels (`*_weight_3`). Uphill gradients in the last
+epochs alone (`flat_mean_late`) are, as far as one seed tells, as good and cost less: the runs named `late_*` follow
+from there.
 
 {choice_table(runs)}"""
 

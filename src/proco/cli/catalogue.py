@@ -1,4 +1,4 @@
-"""`proco methods` and `proco recipes`: what can be chosen."""
+"""`proco methods`, `proco recipes` and `proco settings`: what can be chosen."""
 
 from typing import Annotated
 
@@ -49,3 +49,21 @@ def recipes(
     elif not text:
         left_out = len(names) - len(listed)
         console.print(f"and {left_out} by which settings were chosen: proco recipes choices")
+
+
+def settings(
+    text: Annotated[str, typer.Argument(help="List those with this in their names.")] = "",
+) -> None:
+    """List what can be set in a recipe or on the command line: name, default and what it does."""
+    from proco.cli.setting_list import settings_of
+    from proco.training.settings import TrainConfig
+
+    console = make_console()
+    listed = [setting for setting in settings_of(TrainConfig) if text in setting.name]
+    for setting in listed:
+        kinds = f"   ({', '.join(setting.kinds)})" if setting.kinds else ""
+        console.print(Text.assemble((setting.name, "bold"), f" = {setting.default}{kinds}"))
+        if setting.sentence:
+            console.print(Padding(Text(setting.sentence), (0, 0, 0, 4)))
+    if not listed:
+        console.print(f"no setting has {text!r} in its name.")

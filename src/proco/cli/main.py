@@ -23,6 +23,7 @@ app.command("compare")(compare.compare)
 app.add_typer(data.app, name="data")
 app.command("methods")(catalogue.methods)
 app.command("recipes")(catalogue.recipes)
+app.command("settings")(catalogue.settings)
 app.command("info")(info.info)
 
 

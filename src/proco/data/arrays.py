@@ -30,6 +30,7 @@ class Arrays(Source):
     """
 
     path: Path
+    """The npz file."""
 
     looks_for: ClassVar[str] = "an npz file"
 

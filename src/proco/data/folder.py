@@ -27,6 +27,7 @@ class Folder(FileSource):
     """
 
     path: Path
+    """The folder of the class folders, or of `train`, `val` and `test` with class folders in each."""
 
     looks_for: ClassVar[str] = "a folder of class folders with images"
     is_general: ClassVar[bool] = True  # published sets have images in folders too, and lists beside them

@@ -17,8 +17,11 @@ class Lists(FileSource):
     root: Path
     """Where the paths in the lists begin."""
     train: Path
+    """The list of the training images."""
     val: Path | None = None
+    """That of the validation images."""
     test: Path | None = None
+    """That of the test images."""
 
     def listing(self) -> Listing:
         """Read the lists."""

@@ -33,6 +33,7 @@ class Manifest(FileSource):
     """
 
     path: Path
+    """The table."""
     root: Path | None = None
     """Where relative paths begin; by default at the folder of the table."""
 

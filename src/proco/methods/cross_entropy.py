@@ -18,6 +18,7 @@ class CrossEntropy(Method):
     post_hoc_tau: float = 0.0
     """Subtract this many log priors from the logits when predicting; 1 is post-hoc logit adjustment."""
     label_smoothing: float = 0.0
+    """Share of each label that is spread over all classes."""
 
     def __post_init__(self) -> None:
         """Refuse what is no share."""

@@ -12,6 +12,7 @@ class LogitAdjustment(Method):
     """Cross-entropy with the class priors as margins: cheap, and the base of the methods below."""
 
     tau: float = 1.0
+    """Strength of the adjustment: how many log priors are added to the logits in training."""
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the one stage."""

@@ -34,7 +34,9 @@ class ProCo(TwoBranch):
     branch = "proco"
 
     form: ContrastForm = "in"
+    """`in` is the paper's L_in, with the expectation inside of the logarithm; `out` its L_out."""
     concentration: ConcentrationMethod = "official"
+    """How a class's concentration is estimated: as in the official code, by the paper's formula (`sra`), or exactly."""
     past_epochs: int = 1
     """Previous epochs that the distributions are estimated from, beside the one at hand."""
     leave_one_out: bool = False

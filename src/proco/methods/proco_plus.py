@@ -143,6 +143,7 @@ class ProCoPlus(ProCo):
     head_epochs: int = 0
     """Epochs after those, out of the run's, in which the classifier alone learns, without pasted boxes."""
     head_lr: float = 0.1
+    """Learning rate of those epochs."""
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range, and settings that leave each other without meaning."""

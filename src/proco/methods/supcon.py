@@ -16,6 +16,7 @@ class SupCon(TwoBranch):
     branch = "supcon"
 
     form: ContrastForm = "out"
+    """Whether the mean over positives is taken outside of the logarithm or inside: `out`, `in`."""
 
     def representation(self, task: Task) -> Term:
         """Return the loss over all pairs of the views."""

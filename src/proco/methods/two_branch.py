@@ -65,6 +65,7 @@ class TwoBranch(Method):
     views: tuple[View, ...] = (Auto(), Sim(), Sim())
     """The first is the classifier's, the others are the projector's."""
     temperature: float = 0.1
+    """Of the representation's loss: what cosines are divided by."""
     weight: float = 1.0
     """Of the representation's loss beside the classifier's: the paper's alpha."""
     tau: float = 1.0

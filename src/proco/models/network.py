@@ -39,6 +39,7 @@ class NetworkConfig:
     pretrained: bool = False
     """Begin from weights trained on ImageNet, for timm's and torchvision's backbones."""
     classifier: Literal["linear", "cosine"] = "linear"
+    """Whether logits are products with features and a bias, or cosines times `scale`."""
     scale: float = 30.0
     """What a cosine classifier multiplies its cosines by."""
     hidden: int = 512

@@ -81,6 +81,7 @@ class TrainConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     epochs: int = 200
+    """Times that the training images are gone through; of methods with several stages, of the first or of all."""
     batch_size: int | Literal["auto"] = 256
     """Images of a step, over all ranks; what does not fill a batch is left for the next epoch's shuffle. `auto` is a
     power of two near a sixteenth of the training images, from 16 to 256; the learning rate, which then counts for a

@@ -1,0 +1,108 @@
+"""All that can be set: the full name, default and sentence of every setting below a config dataclass."""
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin, get_type_hints
+
+from proco.config import Choice, plain
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A setting as a user meets it."""
+
+    name: str
+    """In full, such as `optim.lr`; `[]` stands for each item of a list."""
+    default: str
+    """As it is written; `-` where there is none."""
+    sentence: str
+    """What its declaration says of it."""
+    kinds: tuple[str, ...] = ()
+    """The choices that have it, where others of the same setting do not: `proco`, `bcl`."""
+
+
+def settings_of(kind: type, prefix: str = "") -> list[Setting]:
+    """Return the settings of a config dataclass in the order of their declaration, those of choices after the choice.
+
+    >>> @dataclasses.dataclass
+    ... class Optim:
+    ...     lr: float = 0.3
+    >>> settings_of(Optim, "optim.")
+    [Setting(name='optim.lr', default='0.3', sentence='', kinds=())]
+    """
+    return list(_settings(kind, prefix))
+
+
+def _settings(kind: type, prefix: str) -> Iterator[Setting]:
+    hints, sentences = get_type_hints(kind), _sentences(kind)
+    for field in dataclasses.fields(kind):
+        name, sentence = prefix + field.name, sentences.get(field.name, "")
+        hint, name_below = _below(hints[field.name], name)
+        is_branch = isinstance(hint, type) and dataclasses.is_dataclass(hint)
+        if isinstance(hint, type) and issubclass(hint, Choice):
+            chosen = f"One of {', '.join(hint.registry)}."
+            yield Setting(name, _default(field), " ".join(filter(None, (sentence, chosen))))
+            yield from _settings_of_choices(hint, f"{name_below}.")
+            continue
+        if not is_branch or sentence:
+            yield Setting(name, _default(field), sentence)
+        if is_branch:
+            yield from _settings(hint, f"{name_below}.")
+
+
+def _settings_of_choices(base: type[Choice], prefix: str) -> Iterator[Setting]:
+    """Yield the settings of all kinds of a choice; those that several have alike, once."""
+    kinds: dict[Setting, list[str]] = {}
+    for name, kind in base.registry.items():
+        for setting in _settings(kind, prefix):
+            kinds.setdefault(setting, []).append(name)
+    for setting, names in kinds.items():
+        own = () if len(names) == len(base.registry) else tuple(names)
+        yield dataclasses.replace(setting, kinds=own or setting.kinds)
+
+
+def _below(hint: Any, name: str) -> tuple[Any, str]:
+    """Return what a setting is made of, without None and lists, and its name then."""
+    arguments = [argument for argument in get_args(hint) if argument not in (type(None), Ellipsis)]
+    if get_origin(hint) is tuple:
+        return arguments[0], f"{name}[]"
+    return (arguments[0] if len(arguments) == 1 else hint), name
+
+
+def _default(field: "dataclasses.Field[Any]") -> str:
+    if field.default is not dataclasses.MISSING:
+        value = field.default
+    elif field.default_factory is not dataclasses.MISSING:
+        value = field.default_factory()
+    else:
+        return "-"
+    return _written(plain(value))
+
+
+def _written(value: Any) -> str:
+    """Return a plain value as one writes it in a recipe; a choice by its name."""
+    if isinstance(value, dict):
+        return str(value["name"]) if "name" in value else "{}" if not value else "..."
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    words = {None: "null", True: "true", False: "false"}
+    return words[value] if value is None or isinstance(value, bool) else str(value) or "''"
+
+
+def _sentences(kind: type) -> dict[str, str]:
+    """Return the strings that stand below the fields of a dataclass and of its bases, as one line each."""
+    found: dict[str, str] = {}
+    for part in reversed(kind.__mro__):
+        if not dataclasses.is_dataclass(part):
+            continue
+        (declared,) = ast.parse(textwrap.dedent(inspect.getsource(part))).body
+        assert isinstance(declared, ast.ClassDef)
+        for field, below in zip(declared.body, declared.body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                text = below.value if isinstance(below, ast.Expr) else None
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    found[field.target.id] = " ".join(text.value.split())
+    return found

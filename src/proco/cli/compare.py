@@ -1,5 +1,6 @@
 """`proco compare`: several recipes over several seeds, with spread and paired differences."""
 
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -43,21 +44,53 @@ def compare(
     ] = None,
 ) -> None:
     """Train every recipe with every seed and compare: mean, standard deviation, paired difference to the first."""
-    import json
-
     from proco.cli.tables import make_console
-    from proco.config import read_assignments
-    from proco.data.prepare import SharedData
-    from proco.errors import ConfigError, ProCoError
-    from proco.training.lanes import in_lanes
-    from proco.training.ledger import write_entry
+    from proco.errors import ConfigError
     from proco.training.recipes import load_own_data, load_recipe
     from proco.training.run_folder import RunFolder
 
-    # `--seeds 0 1 2`: the option takes the first number, the others arrive among the words.
-    all_seeds = [*(seeds or []), *(int(word) for word in words if word.isdecimal())] or [0]
+    recipes, all_seeds, overrides = _read(words, seeds or [])
+    changed = "--data" if data is not None else _changes_the_result(overrides)
+    if results is not None and changed:
+        raise ConfigError(
+            f"--results keeps what recipes give as they stand; {changed} changes that. Write a recipe that extends it."
+        )
+    load = load_recipe if data is None else partial(load_own_data, data.resolve())
+    configs = {(recipe, seed): load(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds}
+    out.mkdir(parents=True, exist_ok=True)
+    runs = [
+        _Run(f"{number + 1} of {len(configs)}", recipe, config, RunFolder(run_folder(out, recipe, seed)))
+        for number, ((recipe, seed), config) in enumerate(configs.items())
+    ]
+    console = make_console()
+    _train_all(runs, console, lanes, results)
+    _require_comparable(runs)
+    summaries = {recipe: [run.summary for run in runs if run.recipe == recipe] for recipe in recipes}
+    _show(console, summaries, all_seeds)
+    top1 = {recipe: [summary["top1"] for summary in its_summaries] for recipe, its_summaries in summaries.items()}
+    (out / "comparison.json").write_text(json.dumps({"seeds": all_seeds, "top1": top1}, indent=2) + "\n")
+    console.print("run folders:")
+    for run in runs:
+        console.print(f"  {run.folder.path}", soft_wrap=True)
+
+
+@dataclass
+class _Run:
+    number: str
+    recipe: str
+    config: "TrainConfig"
+    folder: "RunFolder"
+    summary: dict[str, Any] = field(default_factory=dict)
+
+
+def _read(words: list[str], seeds: list[int]) -> tuple[list[str], list[int], dict[str, Any]]:
+    """Return recipes, seeds and settings; of `--seeds 0 1 2` the option takes the first, the others are words."""
+    from proco.config import read_assignments
+    from proco.errors import ConfigError
+
+    seeds = [*seeds, *(int(word) for word in words if word.isdecimal())] or [0]
     recipes = [word for word in words if "=" not in word and not word.isdecimal()]
-    if not recipes or len(set(recipes)) < len(recipes) or len(set(all_seeds)) < len(all_seeds):
+    if not recipes or len(set(recipes)) < len(recipes) or len(set(seeds)) < len(seeds):
         raise ConfigError("give at least one recipe, and every recipe and seed once.")
     labels = [recipe_label(recipe) for recipe in recipes]
     if len(set(labels)) < len(labels):
@@ -67,19 +100,16 @@ def compare(
     overrides = read_assignments(word for word in words if "=" in word)
     if "seed" in overrides:
         raise ConfigError("give the seeds with --seeds, not as a setting.")
-    changed = "--data" if data is not None else _changes_the_result(overrides)
-    if results is not None and changed:
-        raise ConfigError(
-            f"--results keeps what recipes give as they stand; {changed} changes that. Write a recipe that extends it."
-        )
-    load = load_recipe if data is None else partial(load_own_data, data.resolve())
-    configs = {(recipe, seed): load(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds}
-    console = make_console()
-    out.mkdir(parents=True, exist_ok=True)
-    runs = [
-        _Run(f"{number + 1} of {len(configs)}", recipe, config, RunFolder(run_folder(out, recipe, seed)))
-        for number, ((recipe, seed), config) in enumerate(configs.items())
-    ]
+    return recipes, seeds, overrides
+
+
+def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path | None) -> None:
+    """Give every run its summary, and the ledger, where there is one, its entry; say which runs failed."""
+    from proco.data.prepare import SharedData
+    from proco.errors import ProCoError
+    from proco.training.lanes import in_lanes
+    from proco.training.ledger import write_entry
+
     stop = threading.Event()
     failures: list[str] = []
     shared = SharedData()
@@ -99,24 +129,15 @@ def compare(
         raise typer.Exit(130) from None
     if failures:
         # A mean over other seeds than its neighbour's would be no comparison.
-        raise ProCoError(f"{len(failures)} of {len(configs)} runs failed: {' '.join(failures)}")
-    summaries = {recipe: [run.summary for run in runs if run.recipe == recipe] for recipe in recipes}
-    splits = {run.summary["split"] for run in runs}
-    if len(splits) > 1:
-        raise ConfigError("the recipes were evaluated on different splits, validation and test; nothing to compare.")
-    _require_equal_data(runs)
-    _show(console, summaries, all_seeds)
-    result = {"seeds": all_seeds, "top1": {recipe: [s["top1"] for s in runs] for recipe, runs in summaries.items()}}
-    (out / "comparison.json").write_text(json.dumps(result, indent=2) + "\n")
-    console.print("run folders:")
-    for recipe, seed in configs:
-        console.print(f"  {run_folder(out, recipe, seed)}", soft_wrap=True)
+        raise ProCoError(f"{len(failures)} of {len(runs)} runs failed: {' '.join(failures)}")
 
 
-def _require_equal_data(runs: "list[_Run]") -> None:
-    """Refuse runs whose data is meant to be the same and was not: some were finished before it changed."""
+def _require_comparable(runs: list[_Run]) -> None:
+    """Refuse other splits, and data that is meant to be the same and was not: some runs ended before it changed."""
     from proco.errors import ConfigError
 
+    if len({run.summary["split"] for run in runs}) > 1:
+        raise ConfigError("the recipes were evaluated on different splits, validation and test; nothing to compare.")
     first: dict[Any, _Run] = {}
     for run in runs:
         other = first.setdefault(run.config.data, run)
@@ -158,15 +179,6 @@ def _changes_the_result(overrides: dict[str, Any]) -> str:
         if changing := {"precision", "deterministic"} & set(value):
             return f"engine.{min(changing)}"
     return ""
-
-
-@dataclass
-class _Run:
-    number: str
-    recipe: str
-    config: "TrainConfig"
-    folder: "RunFolder"
-    summary: dict[str, Any] = field(default_factory=dict)
 
 
 def _train(run: _Run, data: "SharedData", console: "Console", lanes: int, stop: threading.Event) -> dict[str, Any]:

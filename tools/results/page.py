@@ -52,14 +52,15 @@ def write_page(runs: Runs) -> str:
 
 
 _PLUS = """\
-ProCo+ is ProCo's loss, network, epochs and views with another course of training (`recipes/_plus.yaml`), chosen on
-images that the training set leaves out; see "Choices"."""
+ProCo+ is a network of the same size, taught by three experts that were trained before it on the same images
+(`recipes/_plus.yaml`); each of the two runs has ProCo's loss, epochs and views, and another course of training
+(`recipes/_flat.yaml`). All of it was chosen on images that the training set leaves out; see "Choices"."""
 
 _LARGER = """\
-### ProCo+ with larger networks
+### ProCo+ in parts, and larger networks
 
-CIFAR-100-LT, imbalance 100, 200 epochs. Not to be compared with the tables above: all but the first
-row have more weights.
+CIFAR-100-LT, imbalance 100, 200 epochs, all with the course of training of ProCo+. The last two have more weights than
+the networks of the tables above.
 
 {}"""
 

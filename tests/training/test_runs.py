@@ -1,4 +1,4 @@
-"""Finished runs: evaluated again, on their own data or on other, and not trained twice."""
+"""Finished runs: their data, and that they are not trained twice."""
 
 import json
 from dataclasses import replace
@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.training.test_trainer import PROCO, small_config
+import torch
+from tests.training.test_trainer import small_config
 
 from proco.data.arrays import Arrays
 from proco.data.dataset import Dataset
 from proco.data.prepare import DataConfig
-from proco.methods.proco_plus import ProCoPlus
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
-from proco.training.runs import fit_or_reuse, load_run
+from proco.training.runs import data_of, fit_or_reuse
 from proco.training.settings import TrainConfig
-from proco.training.trainer import Trainer
 
 
 def npz_config(path: Path, dataset: Dataset, **changes: Any) -> TrainConfig:
@@ -37,32 +36,17 @@ def test_finished_run_is_evaluated_and_reused(tiny_dataset: Dataset, tmp_path: P
     written = folder.weights_file.stat().st_mtime_ns
     assert fit_or_reuse(config, folder, Silent()) == json.loads(json.dumps(summary))
     assert folder.weights_file.stat().st_mtime_ns == written
-    assert load_run(folder).evaluate("test").top1 == summary["top1"]
     with pytest.raises(RunError, match="holds a run with other settings"):
         fit_or_reuse(replace(config, seed=5), folder, Silent())
 
 
-def test_of_experts_the_first_is_kept(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    method = ProCoPlus(views=PROCO.views, expert_agreement=0.5, first_expert=True)
-    config = npz_config(tmp_path / "data.npz", tiny_dataset, method=method, epochs=2)
-    experts = replace(config.network, options={"experts": 2})
-    folder = RunFolder(tmp_path / "run")
-    summary = fit_or_reuse(replace(config, network=experts), folder, Silent())
-    plain = Trainer(replace(config, method=PROCO))  # a network without experts
-    plain.network.load_state_dict(folder.load_weights())
-    trainer = load_run(folder)
-    assert trainer.network.backbone.num_experts == 1
-    assert trainer.evaluate("test").top1 == summary["top1"]
-
-
-def test_evaluation_on_other_data_keeps_the_groups_of_training(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    config = npz_config(tmp_path / "data.npz", tiny_dataset)
+def test_data_of_a_run_is_read_again_unless_it_has_changed(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    config = npz_config(tmp_path / "data.npz", tiny_dataset, epochs=1)
     folder = RunFolder(tmp_path / "run")
     fit_or_reuse(config, folder, Silent())
-    swapped = replace(tiny_dataset, splits={"train": tiny_dataset.splits["test"], "test": tiny_dataset.splits["train"]})
-    other = npz_config(tmp_path / "other.npz", swapped)
-    trainer = load_run(folder, data=other.data.source)
-    assert trainer.class_counts.tolist() == [30, 15, 8, 4]
-    renamed = npz_config(tmp_path / "renamed.npz", replace(tiny_dataset, class_names=("a", "b", "c", "d")))
-    with pytest.raises(RunError, match="the run knows the classes 'red', 'green', 'blue', 'yellow'"):
-        load_run(folder, data=renamed.data.source)
+    assert data_of(folder).hash == tiny_dataset.hash
+    test = tiny_dataset.splits["test"]
+    swapped = replace(tiny_dataset, splits={**tiny_dataset.splits, "test": test.subset(torch.tensor([1, 0]))})
+    npz_config(tmp_path / "data.npz", swapped)
+    with pytest.raises(RunError, match="has changed since"):
+        data_of(folder)

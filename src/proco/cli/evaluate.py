@@ -9,7 +9,7 @@ import typer
 def evaluate(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
     split: Annotated[str | None, typer.Option(help="train, val or test; by default the one of the summary.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Evaluate on other data with the same classes.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Evaluate on other data of the run's classes.")] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the least accurate classes to list.")] = 10,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1; by default a GPU where there is one.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON and nothing else.")] = False,
@@ -22,21 +22,26 @@ def evaluate(
     from proco.cli.tables import make_console, percent, show_accuracies
     from proco.data.source import source_of
     from proco.errors import ConfigError
+    from proco.training.classifier import Classifier
     from proco.training.run_folder import RunFolder
-    from proco.training.runs import load_run
+    from proco.training.runs import data_of
 
-    console = make_console()
-    with file_progress(console) as progress:
-        source = None if data is None else source_of(data)
-        trainer = load_run(RunFolder(run), data=source, device=device, progress=None if as_json else progress)
-    split = split or trainer.test_split
-    if split not in trainer.dataset.splits:
-        raise ConfigError(f"the data has no split {split!r}; it has {', '.join(trainer.dataset.splits)}.")
-    metrics = trainer.evaluate(split)
+    console, folder = make_console(), RunFolder(run)
+    classifier = Classifier.of(folder, device)
+    with file_progress(console) as shown:
+        progress = None if as_json else shown
+        dataset = data_of(folder, progress) if data is None else source_of(data).read(progress)
+    splits = classifier.splits_of(dataset)
+    if set(splits) == {"train"}:  # all of it is the test
+        splits = {**splits, "test": splits["train"]}
+    split = split or ("test" if "test" in splits else "val")
+    if split not in splits:
+        raise ConfigError(f"the data has no split {split!r}; it has {', '.join(splits)}.")
+    metrics = classifier.evaluate(splits[split])
     if as_json:
         typer.echo(json.dumps(asdict(metrics) | {"split": split}, indent=2))
         return
-    for note in trainer.dataset.notes:
+    for note in dataset.notes:
         console.print(f"note: {note}")
     show_accuracies(console, f"accuracy on {split}, %", [(str(run), asdict(metrics))])
     console.print(
@@ -45,4 +50,4 @@ def evaluate(
     known = [(accuracy, i) for i, accuracy in enumerate(metrics.per_class_accuracy) if accuracy is not None]
     console.print(f"least accurate classes (accuracy, training images), of {len(known)}:")
     for accuracy, i in sorted(known)[:worst]:
-        console.print(f"  {accuracy:5.1f} %  {int(trainer.class_counts[i]):6}  {trainer.dataset.class_names[i]}")
+        console.print(f"  {accuracy:5.1f} %  {int(classifier.class_counts[i]):6}  {classifier.class_names[i]}")

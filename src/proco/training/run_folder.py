@@ -8,15 +8,16 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from proco.config import as_settings, merge, read_recipe
 from proco.errors import ProCoError
 from proco.training.settings import TrainConfig
 
+M = TypeVar("M", bound=nn.Module)
 _PARTIAL = ".partial"  # how the name of a file ends while it is written
 
 
@@ -129,6 +130,14 @@ class RunFolder:
             return load_file(self.weights_file)
         except Exception as error:  # safetensors raises a kind of its own
             raise RunError(f"{self.weights_file} cannot be read: {error}.") from error
+
+    def fill(self, network: M) -> M:
+        """Give a network the final weights, and return it."""
+        try:
+            network.load_state_dict(self.load_weights())
+        except RuntimeError as error:
+            raise RunError(f"the weights in {self.path} do not fit its settings: {error}") from error
+        return network
 
     def save_summary(self, summary: Mapping[str, Any]) -> None:
         """Write the summary, the last thing a run does."""

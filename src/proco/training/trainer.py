@@ -156,11 +156,7 @@ class Trainer:
 
     def take_weights(self, folder: RunFolder) -> None:
         """Become what the run in the folder has kept: its network, or its average."""
-        self.network, self.average = self.config.method.kept(self.network), None
-        try:
-            self.network.load_state_dict(folder.load_weights())
-        except RuntimeError as error:
-            raise RunError(f"the weights in {folder.path} do not fit its settings: {error}") from error
+        self.network, self.average = folder.fill(self.config.method.kept(self.network)), None
 
     def fit(
         self, folder: RunFolder, listener: Listener | None = None, *, resume: bool = False, name: str = ""

@@ -1,0 +1,106 @@
+"""A trained classifier: what a finished run has left, ready for images; its data need not be there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from proco.augment.window import CentreWindow
+from proco.data.dataset import Dataset, Split, name_some
+from proco.data.images import ArrayImages, Cut
+from proco.evaluation.metrics import Metrics
+from proco.models.network import Network
+from proco.models.normalise import Normalise
+from proco.training.device import autocast_to, find_device, set_precision
+from proco.training.evaluate import evaluate
+from proco.training.run_folder import RunError, RunFolder
+from proco.training.settings import TrainConfig
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A network and what it takes to predict with it as its run did.
+
+    >>> classify = Classifier.of(RunFolder(path))  # doctest: +SKIP
+    >>> scores = classify(images)  # doctest: +SKIP
+    """
+
+    config: TrainConfig
+    network: Network
+    class_names: tuple[str, ...]
+    class_counts: Tensor
+    """Of the training images, (K,): groups of classes are by them."""
+    size: tuple[int, int]
+    """Height and width of what the network sees."""
+    device: torch.device
+    autocast: torch.dtype | None
+
+    @classmethod
+    def of(cls, folder: RunFolder, device: str = "auto") -> "Classifier":
+        """Read the network that a finished run has kept."""
+        config, summary, weights = folder.config(), folder.summary(), folder.load_weights()
+        config = replace(config, network=replace(config.network, pretrained=False))  # no weights to fetch
+        on = find_device(device)
+        unknown = torch.zeros(weights["normalise.mean"].numel())  # its numbers come with the weights
+        network = Network(
+            config.network,
+            len(summary["class_names"]),
+            Normalise(unknown, unknown),
+            with_projector=config.method.needs_projector,
+        )
+        if config.engine.precision == "float64":
+            network.double()
+        network = folder.fill(config.method.kept(network)).to(on).eval()
+        return cls(
+            config=config,
+            network=network.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+            class_names=tuple(summary["class_names"]),
+            class_counts=torch.tensor(summary["class_counts"]),
+            size=tuple(summary["image_size"]),
+            device=on,
+            autocast=set_precision(config.engine, on),
+        )
+
+    @property
+    def channels(self) -> int:
+        """Of the images: 1 for grey, 3 for RGB."""
+        return len(self.network.normalise.mean)
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the scores (N, K) of images, uint8 (N, C, H, W) of any size, cut and resized as in the run."""
+        array = ArrayImages(images)
+        self._require_channels(array.channels)
+        cut = Cut(CentreWindow(self.config.data.centre), torch.empty(len(array), 0))
+        (views,) = array.cut(torch.arange(len(array)), [cut], self.size, self.device)
+        with autocast_to(self.autocast, self.device):
+            outputs = self.network(views)
+        return self.config.method.predict(outputs, self.class_counts.to(self.device))
+
+    def evaluate(self, split: Split) -> Metrics:
+        """Return the metrics on a split whose labels are positions in class_names; see `splits_of`."""
+        self._require_channels(split.images.channels)
+        return evaluate(
+            self.network,
+            self.config.method.predict,
+            split,
+            self.class_counts,
+            size=self.size,
+            centre=self.config.data.centre,
+            device=self.device,
+            autocast=self.autocast,
+        )
+
+    def splits_of(self, dataset: Dataset) -> Mapping[str, Split]:
+        """Return the splits of data, labelled by the classifier's classes: some of them may be absent from it."""
+        if unknown := [name for name in dataset.class_names if name not in self.class_names]:
+            raise RunError(
+                f"the data has the classes {name_some(unknown)}; the run knows {name_some(self.class_names)}."
+            )
+        labels = torch.tensor([self.class_names.index(name) for name in dataset.class_names])
+        return {name: replace(split, labels=labels[split.labels]) for name, split in dataset.splits.items()}
+
+    def _require_channels(self, channels: int) -> None:
+        if channels != self.channels:
+            raise RunError(f"the network takes images of {self.channels} channels; got {channels}.")

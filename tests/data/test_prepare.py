@@ -99,3 +99,12 @@ def test_files_are_read_for_each_run(tmp_path: Path) -> None:
             Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(path)
     data, config = SharedData(), DataConfig(source=Folder(path=tmp_path), validation=0.5)
     assert data.prepare(config) is not data.prepare(config)
+
+
+def test_a_profile_of_uneven_data_names_the_classes_that_are_too_small(tmp_path: Path) -> None:
+    labels = np.repeat([0, 1, 2], [30, 5, 4])
+    names = np.array(["cats", "dogs", "eels"])
+    np.savez(tmp_path / "uneven.npz", images=np.zeros((39, 2, 2), np.uint8), labels=labels, class_names=names)
+    config = DataConfig(source=Arrays(path=tmp_path / "uneven.npz"), profile="exponential", imbalance=5)
+    with pytest.raises(ConfigError, match="is uneven already: 'dogs', 'eels' would have to have more images"):
+        prepare(config)

@@ -1,10 +1,11 @@
 """From settings to the data a run sees: read a source, keep a long-tailed part of it, hold some of it out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from proco.data.bundled import FashionMnistLt
-from proco.data.dataset import Dataset, hold_out, keep_subset, validate_on_left_out
+from proco.data.dataset import Dataset, hold_out, keep_subset, name_some, validate_on_left_out
 from proco.data.decode import Progress
 from proco.data.long_tail import exponential_counts, keep_counts, pareto_counts, step_counts
 from proco.data.source import Source
@@ -68,6 +69,7 @@ def prepare(config: DataConfig, progress: Progress | None = None) -> Dataset:
         imbalance = _DEFAULT_IMBALANCE if config.imbalance is None else config.imbalance
         counts = _PROFILES[config.profile](largest, dataset.num_classes, imbalance)
         name = f"{dataset.name}, {config.profile} profile, imbalance {imbalance:g}"
+        _require_enough(dataset, counts)
         labels = dataset.splits["train"].labels.numpy()
         kept = keep_counts(labels, counts, name, seed=config.subset_seed)
         if config.left_out:
@@ -82,6 +84,16 @@ def prepare(config: DataConfig, progress: Progress | None = None) -> Dataset:
         if share:
             dataset = hold_out(dataset, share, seed=config.subset_seed)
     return dataset
+
+
+def _require_enough(dataset: Dataset, counts: Sequence[int]) -> None:
+    """Refuse a profile that would keep more images of a class than there are."""
+    available = zip(dataset.class_names, dataset.class_counts.tolist(), counts, strict=True)
+    if short := [name for name, count, wanted in available if count < wanted]:
+        raise ConfigError(
+            f"data.profile makes evenly filled classes uneven, and {dataset.name} is uneven already: "
+            f"{name_some(short)} would have to have more images. Leave it out."
+        )
 
 
 class SharedData:

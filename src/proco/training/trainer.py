@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from proco.data.prepare import SharedData
 from proco.distributed import all_reduce_sum, is_main_process, rank, world_size
 from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
-from proco.methods.method import Task
+from proco.methods.method import Stage, Task
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
 from proco.models.running_statistics import renew_running_statistics
@@ -67,11 +67,7 @@ class Trainer:
             )
         self.class_counts = self.dataset.class_counts
         train = self.dataset.splits["train"]
-        self.batch_size = _fitting_batch(len(train)) if config.batch_size == "auto" else config.batch_size
-        self.batch_size = min(self.batch_size, len(train) // world_size() * world_size())
-        if config.batch_size == "auto":
-            self.batch_size -= self.batch_size % world_size()
-        self.lr_scale = self.batch_size / 256 if config.batch_size == "auto" else 1.0
+        self.batch_size, self.lr_scale = _batch_and_scale(config.batch_size, len(train))
         self.size = image_size(config.data, train.images)
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
             torch.manual_seed(seed_for(config.seed, "weights"))
@@ -81,29 +77,9 @@ class Trainer:
                 normalisation(config.data, train.images),
                 with_projector=config.method.needs_projector,
             )
-            backbone = self.network.backbone
-            num_features = backbone.num_features // backbone.num_experts
-            task = Task(self.class_counts, num_features, config.network.hidden, config.network.dim)
-            if backbone.num_experts == 1:
-                self.stages = config.method.stages(task, config.epochs)
-            else:
-                self.stages = config.method.expert_stages(task, config.epochs, backbone.num_experts)
-            if config.teacher is not None:
-                self.stages = taught_stages(self.stages, config.teacher, config.method, self.class_counts)
+            self.stages = self._make_stages()
         # Here and not in the stage: what does not fit is said before a folder is begun.
-        self.loaders = [
-            EpochLoader(
-                train,
-                stage.views,
-                batch_size=self.batch_size,
-                size=self.size,
-                seed=config.seed,
-                device=self.device,
-                sampler=stage.sampler,
-                paste=stage.paste,
-            )
-            for stage in self.stages
-        ]
+        self.loaders = [self._make_loader(stage) for stage in self.stages]
         self.terms = nn.ModuleList(
             nn.ModuleDict({name: weighted.term for name, weighted in stage.terms.items()}) for stage in self.stages
         )
@@ -117,6 +93,31 @@ class Trainer:
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = None if config.ema is None else MovingAverage(self.network, config.ema)
         self.teacher = None if config.teacher is None else Trainer(config.teaching_run(), self.dataset)
+
+    def _make_stages(self) -> tuple[Stage, ...]:
+        """Return the stages of the method for the network, with what a teacher adds."""
+        config, backbone = self.config, self.network.backbone
+        num_features = backbone.num_features // backbone.num_experts
+        task = Task(self.class_counts, num_features, config.network.hidden, config.network.dim)
+        if backbone.num_experts == 1:
+            stages = config.method.stages(task, config.epochs)
+        else:
+            stages = config.method.expert_stages(task, config.epochs, backbone.num_experts)
+        if config.teacher is None:
+            return stages
+        return taught_stages(stages, config.teacher, config.method, self.class_counts)
+
+    def _make_loader(self, stage: Stage) -> EpochLoader:
+        return EpochLoader(
+            self.dataset.splits["train"],
+            stage.views,
+            batch_size=self.batch_size,
+            size=self.size,
+            seed=self.config.seed,
+            device=self.device,
+            sampler=stage.sampler,
+            paste=stage.paste,
+        )
 
     @property
     def epochs(self) -> int:
@@ -327,6 +328,15 @@ class Trainer:
         folder.save_weights(self.config.method.kept(self.evaluated_network).state_dict())
         folder.save_summary(summary)
         return summary
+
+
+def _batch_and_scale(wanted: int | Literal["auto"], num_images: int) -> tuple[int, float]:
+    """Return the images of a step over all ranks, and what the learning rate is multiplied by."""
+    if wanted != "auto":
+        return min(wanted, num_images // world_size() * world_size()), 1.0
+    batch_size = _fitting_batch(num_images)
+    batch_size = min(batch_size, num_images) // world_size() * world_size()
+    return batch_size, batch_size / 256
 
 
 def _fitting_batch(num_images: int) -> int:

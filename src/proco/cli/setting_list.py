@@ -27,11 +27,9 @@ class Setting:
 def settings_of(kind: type, prefix: str = "") -> list[Setting]:
     """Return the settings of a config dataclass in the order of their declaration, those of choices after the choice.
 
-    >>> @dataclasses.dataclass
-    ... class Optim:
-    ...     lr: float = 0.3
-    >>> settings_of(Optim, "optim.")
-    [Setting(name='optim.lr', default='0.3', sentence='', kinds=())]
+    >>> from proco.training.settings import EngineConfig
+    >>> settings_of(EngineConfig, "engine.")[0].name
+    'engine.device'
     """
     return list(_settings(kind, prefix))
 

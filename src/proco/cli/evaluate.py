@@ -16,7 +16,7 @@ def evaluate(
 ) -> None:
     """Evaluate the network of a run: accuracy by shot group, calibration, and the classes it does worst on."""
     import json
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from proco.cli.progress import file_progress
     from proco.cli.tables import make_console, percent, show_accuracies
@@ -31,10 +31,10 @@ def evaluate(
     with file_progress(console) as shown:
         progress = None if as_json else shown
         dataset = data_of(folder, progress) if data is None else source_of(data).read(progress)
+    if set(dataset.splits) == {"train"}:  # all of it is the test
+        dataset = replace(dataset, splits={**dataset.splits, "test": dataset.splits["train"]})
     splits = classifier.splits_of(dataset)
-    if set(splits) == {"train"}:  # all of it is the test
-        splits = {**splits, "test": splits["train"]}
-    split = split or ("test" if "test" in splits else "val")
+    split = split or dataset.test_split
     if split not in splits:
         raise ConfigError(f"the data has no split {split!r}; it has {', '.join(splits)}.")
     metrics = classifier.evaluate(splits[split])

@@ -80,6 +80,11 @@ class Dataset:
         """Training images of each class, int64 (K,), all at least 1."""
         return class_counts_from_labels(self.splits["train"].labels, self.num_classes)
 
+    @property
+    def test_split(self) -> str:
+        """The split that results are about: test, or validation where there is no test."""
+        return "test" if "test" in self.splits else "val"
+
     @cached_property
     def hash(self) -> str:
         """The SHA-256 of class names, labels and images of all splits, by which changed data is noticed."""

@@ -80,6 +80,7 @@ class EpochLoader:
             raise ConfigError(
                 f"batch_size {batch_size} cannot be shared by {world_size()} ranks evenly ({len(split.labels)} images)."
             )
+        # An epoch is drawn to count it: samplers have lengths of their own.
         self.num_steps = len(self.sampler(split.labels, torch.Generator())) // self.batch_size
         bytes_per_step = self.batch_size * len(views) * split.images.channels * size[0] * size[1]
         block_bytes = _CPU_BLOCK_BYTES if device.type == "cpu" else _GPU_BLOCK_BYTES

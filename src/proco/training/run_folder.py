@@ -131,10 +131,10 @@ class RunFolder:
         except Exception as error:  # safetensors raises a kind of its own
             raise RunError(f"{self.weights_file} cannot be read: {error}.") from error
 
-    def fill(self, network: M) -> M:
-        """Give a network the final weights, and return it."""
+    def fill(self, network: M, weights: Mapping[str, Tensor]) -> M:
+        """Give a network the final weights, as they were read, and return it."""
         try:
-            network.load_state_dict(self.load_weights())
+            network.load_state_dict(weights)
         except RuntimeError as error:
             raise RunError(f"the weights in {self.path} do not fit its settings: {error}") from error
         return network

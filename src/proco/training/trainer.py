@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,10 +21,10 @@ from proco.models.network import Network
 from proco.models.running_statistics import renew_running_statistics
 from proco.optim import SGD, goes_uphill, learning_rate
 from proco.training.checkpoint import Checkpoint, Course, checkpoint_of, restore
+from proco.training.classifier import Classifier
 from proco.training.device import autocast_to, determinism, find_device, set_precision
 from proco.training.divergence import require_finite, require_finite_weights
 from proco.training.ema import MovingAverage
-from proco.training.evaluate import evaluate
 from proco.training.journal import Journal, Listener, Silent
 from proco.training.lanes import lanes_now, wait_for
 from proco.training.learner import Learner, Step
@@ -67,7 +67,6 @@ class Trainer:
             )
         self.class_counts = self.dataset.class_counts
         train = self.dataset.splits["train"]
-        self.batch_size, self.lr_scale = _batch_and_scale(config.batch_size, len(train))
         self.size = image_size(config.data, train.images)
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
             torch.manual_seed(seed_for(config.seed, "weights"))
@@ -80,6 +79,8 @@ class Trainer:
             self.stages = self._make_stages()
         # Here and not in the stage: what does not fit is said before a folder is begun.
         self.loaders = [self._make_loader(stage) for stage in self.stages]
+        self.batch_size = self.loaders[0].batch_size
+        self.lr_scale = self.batch_size / 256 if config.batch_size == "auto" else 1.0
         self.terms = nn.ModuleList(
             nn.ModuleDict({name: weighted.term for name, weighted in stage.terms.items()}) for stage in self.stages
         )
@@ -108,10 +109,11 @@ class Trainer:
         return taught_stages(stages, config.teacher, config.method, self.class_counts)
 
     def _make_loader(self, stage: Stage) -> EpochLoader:
+        train, wanted = self.dataset.splits["train"], self.config.batch_size
         return EpochLoader(
-            self.dataset.splits["train"],
+            train,
             stage.views,
-            batch_size=self.batch_size,
+            batch_size=_fitting_batch(len(train)) // world_size() * world_size() if wanted == "auto" else wanted,
             size=self.size,
             seed=self.config.seed,
             device=self.device,
@@ -133,31 +135,26 @@ class Trainer:
         return self.average.network
 
     @property
-    def test_split(self) -> str:
-        """The split the summary is about: test, or validation where there is no test."""
-        return "test" if "test" in self.dataset.splits else "val"
-
-    @property
     def curve_split(self) -> str:
         """The split that is looked at after each epoch: validation, or test where there is no validation."""
         return "val" if "val" in self.dataset.splits else "test"
 
     def evaluate(self, split: str) -> Metrics:
         """Return the metrics of the network, or of its average, on a split."""
-        return evaluate(
-            self.evaluated_network,
-            self.config.method.predict,
-            self.dataset.splits[split],
-            self.class_counts,
+        classifier = Classifier(
+            config=self.config,
+            network=self.evaluated_network,
+            class_names=self.dataset.class_names,
+            class_counts=self.class_counts,
             size=self.size,
-            centre=self.config.data.centre,
             device=self.device,
             autocast=self.autocast,
         )
+        return classifier.evaluate(self.dataset.splits[split])
 
     def take_weights(self, folder: RunFolder) -> None:
         """Become what the run in the folder has kept: its network, or its average."""
-        self.network, self.average = folder.fill(self.config.method.kept(self.network)), None
+        self.network, self.average = folder.fill(self.config.method.kept(self.network), folder.load_weights()), None
 
     def fit(
         self, folder: RunFolder, listener: Listener | None = None, *, resume: bool = False, name: str = ""
@@ -247,7 +244,7 @@ class Trainer:
             is_last = epoch + 1 == self.epochs
             if epoch + engine.evaluate_last >= self.epochs or (epoch + 1) % engine.evaluate_every == 0:
                 self._renew_statistics(number, epoch)
-                names = {self.curve_split, self.test_split} if is_last else {self.curve_split}
+                names = {self.curve_split, self.dataset.test_split} if is_last else {self.curve_split}
                 record |= {name: scalars_of(self.evaluate(name)) for name in sorted(names)}
             now = time.perf_counter()
             course.epoch, course.stage, course.seconds = epoch + 1, number, course.seconds + now - started
@@ -308,11 +305,11 @@ class Trainer:
 
     def _finish(self, folder: RunFolder, course: Course) -> dict[str, Any]:
         """Write weights and summary."""
-        metrics = self.evaluate(self.test_split)
+        metrics = self.evaluate(self.dataset.test_split)
         if not is_main_process():
             return {}
         summary = asdict(metrics) | {
-            "split": self.test_split,
+            "split": self.dataset.test_split,
             "seconds": course.seconds,
             "images_per_second": course.images / max(course.train_seconds, 1e-9),
             "last_epoch": self.epochs - 1,
@@ -328,15 +325,6 @@ class Trainer:
         folder.save_weights(self.config.method.kept(self.evaluated_network).state_dict())
         folder.save_summary(summary)
         return summary
-
-
-def _batch_and_scale(wanted: int | Literal["auto"], num_images: int) -> tuple[int, float]:
-    """Return the images of a step over all ranks, and what the learning rate is multiplied by."""
-    if wanted != "auto":
-        return min(wanted, num_images // world_size() * world_size()), 1.0
-    batch_size = _fitting_batch(num_images)
-    batch_size = min(batch_size, num_images) // world_size() * world_size()
-    return batch_size, batch_size / 256
 
 
 def _fitting_batch(num_images: int) -> int:

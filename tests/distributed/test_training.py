@@ -26,8 +26,8 @@ METHODS: dict[str, Method] = {
     "proco": ProCo(views=VIEWS),
     "bcl": Bcl(views=VIEWS),
     "supcon": SupCon(views=VIEWS),
-    "proco_plus": ProCoPlus(views=VIEWS, paste=Paste(), agreement=0.5, norms_apart=True, closing_epochs=1),
-    "experts": ProCoPlus(views=VIEWS, expert_taus=(0.0, 2.0), expert_agreement=0.5, past_epochs=2, leave_one_out=True),
+    "proco_plus": ProCoPlus(views=VIEWS, paste=Paste(probability=0.5)),
+    "experts": ProCo(views=VIEWS, past_epochs=2, leave_one_out=True),
     "taught": ProCo(views=VIEWS),
 }
 TEACHER = TeacherConfig(run={"network": {"options": {"experts": 2}}, "epochs": 1})

@@ -46,7 +46,7 @@ def test_recipes_that_wait_for_a_run_come_last() -> None:
 def test_a_recipe_that_is_gone_is_not_offered_to_be_run() -> None:
     gone = entry("a/gone", split="val")
     gone["config"]["about"] = "Until then."
-    assert cells(Runs([gone], {}))[0][:2] == ["gone", "Until then."]
+    assert cells(Runs([gone], {}))[0][:2] == ["gone (0123456)", "Until then."]
 
 
 def test_without_runs_it_says_so() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from tests.tools.made_up import entry, recipe
 from tools.results.differences import difference_sentences, difference_table
-from tools.results.experiments import MAIN, METHODS, SHORT
+from tools.results.experiments import MAIN, METHODS, SHORT, Aim
 from tools.results.listings import departure_list, run_table, time_table
 from tools.results.runs import Runs
-from tools.results.tables import grid_table, group_table, loss_weight_table, probe_table
+from tools.results.tables import aim_table, grid_table, group_table, loss_weight_table, probe_table
 
 RECIPES: dict[str, Any] = {
     SHORT.recipe("proco"): recipe(published={"top1": 52.8, "many": 69.0}),
@@ -48,6 +48,21 @@ def test_method_appears_with_its_recipe_or_its_runs() -> None:
         "-",
         "no run yet",
     ]
+
+
+def test_aims_are_reached_by_the_mean_or_missed_by_so_much() -> None:
+    runs = Runs([entry("a", seed, top1) for seed, top1 in enumerate((52.0, 53.0))], RECIPES)
+    aims = [
+        Aim("reached", "a", 52.5),
+        Aim("missed", "a", SHORT.recipe("proco")),
+        Aim("waiting", "b", 50.0),
+        Aim("unknown", "a", SHORT.recipe("logit_adjustment")),  # the paper says nothing
+    ]
+    table = aim_table(runs, aims)
+    assert cells(table, "reached") == ["52.5", "52.50 ± 0.71 (2)", "yes"]
+    assert cells(table, "missed") == ["52.8", "52.50 ± 0.71 (2)", "no, by 0.30"]
+    assert cells(table, "waiting") == ["50.0", "no run yet", "no run yet"]
+    assert "unknown" not in table
 
 
 def test_no_runs_and_no_recipes_give_a_sentence() -> None:

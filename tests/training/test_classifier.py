@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 from tests.training.test_runs import npz_config
-from tests.training.test_trainer import PROCO
 
 from proco.data.dataset import Dataset, Split
 from proco.data.images import ArrayImages
 from proco.errors import DataError
-from proco.methods.proco_plus import ProCoPlus
 from proco.training.classifier import Classifier
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import EngineConfig
@@ -65,19 +63,6 @@ def test_data_may_lack_classes_and_name_them_in_another_order(folder: RunFolder,
     grey = Split(ArrayImages(test.images.pixels[:, :1]), test.labels)
     with pytest.raises(RunError, match="takes images of 3 channels; got 1"):
         classifier.evaluate(grey)
-
-
-def test_of_experts_the_first_is_kept(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    method = ProCoPlus(views=PROCO.views, expert_agreement=0.5, first_expert=True)
-    config = npz_config(tmp_path / "data.npz", tiny_dataset, method=method, epochs=2)
-    experts = replace(config.network, options={"experts": 2})
-    folder = RunFolder(tmp_path / "run")
-    summary = Trainer(replace(config, network=experts)).fit(folder)
-    plain = Trainer(replace(config, method=PROCO))  # a network without experts
-    plain.network.load_state_dict(folder.load_weights())
-    classifier = Classifier.of(folder, "cpu")
-    assert classifier.network.backbone.num_experts == 1
-    assert classifier.evaluate(tiny_dataset.splits["test"]).top1 == summary["top1"]
 
 
 def test_double_precision_stays(tiny_dataset: Dataset, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from proco.data.dataset import Dataset
 from proco.data.images import ArrayImages
 from proco.losses import LogitAdjustedLoss, ProCoLoss
 from proco.methods.bcl import Bcl
-from proco.methods.method import Stage, Targets, Task
+from proco.methods.method import Stage, Targets, Task, side_by_side
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
 from proco.models.network import Network, NetworkConfig
@@ -173,35 +173,22 @@ def test_sharpness_is_looked_for_uphill_and_leaves_no_trace(tiny_dataset: Datase
     assert all(part.training for part in learner.modules())
 
 
-def test_norms_apart_pass_the_first_view_by_itself(tiny_dataset: Dataset) -> None:
-    learner = Learner(make_network(), make_stage(tiny_dataset, norms_apart=True), None).train()
-    alone, together = copy.deepcopy(learner.network), copy.deepcopy(learner.network)
-    batch = next(batches(tiny_dataset, torch.device("cpu")))
-    first, others = alone(batch.views[0]), together(batch.views[1:].flatten(0, 1)).split(2)
-    seen = [term(([first, *others]), batch.targets, alone.classifier) for term in copy.deepcopy(learner.terms)]
-    _, values = learner(batch.views, batch.targets)
-    torch.testing.assert_close(values[:-1], torch.stack(seen).detach())
-    for name, buffer in alone.backbone.named_buffers():
-        if not name.endswith("num_batches_tracked"):
-            torch.testing.assert_close(learner.network.backbone.get_buffer(name), buffer, msg=name)
-
-
 def run_steps(
     dataset: Dataset,
     device: torch.device,
     *,
     sharpness: float = 0.0,
-    norms_apart: bool = False,
     experts: int = 1,
     taught: bool = False,
     **how: bool,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     # In float64, so that what differs is a mistake, not rounding grown large.
     network = make_network(experts=experts).to(device).double()
-    stage = make_stage(dataset, norms_apart=norms_apart)
+    stage = make_stage(dataset)
     if experts > 1:
-        method = ProCoPlus(views=PROCO.views, expert_agreement=0.5, past_epochs=2, leave_one_out=True)
-        (stage,) = method.expert_stages(Task(dataset.class_counts, 64, 16, 16), 1, experts)
+        method = ProCoPlus(views=PROCO.views, past_epochs=2, leave_one_out=True)
+        task = Task(dataset.class_counts, 64, 16, 16)
+        (stage,) = side_by_side([method.stages(task, 1) for _ in range(experts)])
     teacher = None
     if taught:
         teacher = Teacher(make_network(experts=2).to(device).double(), PROCO, dataset.class_counts)
@@ -240,9 +227,7 @@ def test_step_is_recorded_while_the_next_block_is_made(tiny_dataset: Dataset, mo
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are recorded on a GPU")
-@pytest.mark.parametrize(
-    "settings", [{"sharpness": 0.05, "taught": True}, {"norms_apart": True}, {"experts": 2}], ids=str
-)
+@pytest.mark.parametrize("settings", [{"sharpness": 0.05, "taught": True}, {"experts": 2}], ids=str)
 def test_unusual_steps_are_recorded(tiny_dataset: Dataset, settings: dict[str, Any]) -> None:
     device = torch.device("cuda")
     plain_values, plain_state = run_steps(tiny_dataset, device, **settings)

@@ -140,13 +140,12 @@ def test_much_of_it_makes_the_network_say_what_the_teacher_says(tiny_dataset: Da
     assert divergence(3.0) < 0.5 * divergence(1e-6)
 
 
-@pytest.mark.parametrize("method", ["proco", {"name": "proco_plus", "first_expert": True}], ids=str)
 @pytest.mark.parametrize("kill", [("teacher", 0, 2), ("teacher", 1, None), ("", 0, 1), ("", 1, None), ("", 2, 1)])
 def test_it_resumes_in_either_run_at_the_same_bits(
-    tiny_dataset: Dataset, tmp_path: Path, kill: tuple[str, int, int | None], method: Any
+    tiny_dataset: Dataset, tmp_path: Path, kill: tuple[str, int, int | None]
 ) -> None:
     whole, killed = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "killed")
-    teacher = TeacherConfig(run={"network": {"options": {"experts": 2}}, "epochs": 2, "method": method})
+    teacher = TeacherConfig(run={"network": {"options": {"experts": 2}}, "epochs": 2})
     config = replace(CONFIG, ema=0.9, teacher=teacher)
     Trainer(config, tiny_dataset).fit(whole)
     with pytest.raises(EOFError):

@@ -15,7 +15,8 @@ def choice_table(runs: Runs) -> str:
     """Return a row for each recipe and set of changes to it: its accuracy, and by how much it is above its base.
 
     The base of a/b/c is a/b/base, compared with over the seeds that both have. The base comes first, then the others by
-    what they gain, then the recipes that wait for a run. What was run and is no recipe any more goes by its last name.
+    what they gain, then the recipes that wait for a run. What was run and is no recipe any more goes by its last name,
+    with the commit that still has it.
     """
     grouped: dict[tuple[str, str], list[Entry]] = {}
     for entry in runs.choosing:
@@ -25,8 +26,9 @@ def choice_table(runs: Runs) -> str:
         base = grouped.get((f"{recipe.rpartition('/')[0]}/base", ""), [])
         gain = None if base is entries else Difference.paired(_by_seed(entries), _by_seed(base))
         about = runs.recipes.get(recipe, entries[0]["config"]).get("about", "")
+        gone = f"{recipe.rpartition('/')[2]} ({entries[0]['commit'][:7]})"
         row = {
-            "recipe": recipe if recipe in runs.recipes else recipe.rpartition("/")[2],
+            "recipe": recipe if recipe in runs.recipes else gone,
             "what it is": about + (f" With {changes}." if changes else ""),
             "accuracy": str(Spread.of(list(_by_seed(entries).values()))),
             "over base": "-" if gain is None else f"{number(gain.mean, signed=True)} ({gain.n})",

@@ -62,6 +62,29 @@ LARGER = Grid(
     },
 )
 
+
+class Aim(NamedTuple):
+    """What a recipe was to reach: an accuracy, or what the paper reports for another recipe."""
+
+    name: str
+    recipe: str
+    wanted: float | str
+
+
+AIMS = (
+    *(
+        Aim(
+            f"ProCo+, {DATASETS[setting.dataset]} at imbalance {setting.imbalance}",
+            setting.recipe("proco_plus"),
+            54.0 if setting == SHORT else setting.recipe("proco"),
+        )
+        for setting in SETTINGS
+        if setting != LONG
+    ),
+    Aim("its three experts, CIFAR-100-LT at imbalance 100", f"{SHORT.recipe('proco_plus')}_experts", 57.0),
+    Aim("four times as wide, CIFAR-100-LT at imbalance 100", f"{SHORT.recipe('proco_plus')}_wide", 58.5),
+)
+
 _PROCO, _BCL, _ADJUSTMENT = (SHORT.recipe(method) for method in ("proco", "bcl", "logit_adjustment"))
 COMPLEMENTS = Grid(
     "class complement",

@@ -1,7 +1,9 @@
 """Tables of accuracy by recipe, beside the paper's."""
 
-from tools.results.cells import number, spread_or_no_run, table
-from tools.results.experiments import METHODS, NAMES, Grid, Setting
+from collections.abc import Sequence
+
+from tools.results.cells import NO_RUN, number, spread_or_no_run, table
+from tools.results.experiments import METHODS, NAMES, Aim, Grid, Setting
 from tools.results.runs import Runs
 from tools.results.series import loss_weights, probes
 
@@ -39,6 +41,20 @@ def group_table(runs: Runs, setting: Setting) -> str:
                 row[f"{group}: paper"] = number(runs.paper(recipe, figure), 1)
                 row[f"{group}: ours"] = spread_or_no_run(runs.spread(recipe, figure))
             rows.append(row)
+    return table(rows)
+
+
+def aim_table(runs: Runs, aims: Sequence[Aim]) -> str:
+    """Return what was to be reached and whether it was, by the mean of the last epoch."""
+    rows = []
+    for aim in aims:
+        wanted = runs.paper(aim.wanted) if isinstance(aim.wanted, str) else aim.wanted
+        spread = runs.spread(aim.recipe)
+        if wanted is not None:
+            missing = NO_RUN if spread is None else f"no, by {wanted - spread.mean:.2f}"
+            reached = "yes" if spread is not None and spread.mean >= wanted else missing
+            ours = spread_or_no_run(spread)
+            rows.append({"what": aim.name, "aim": number(wanted, 1), "ours": ours, "reached": reached})
     return table(rows)
 
 

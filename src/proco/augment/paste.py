@@ -31,14 +31,6 @@ class Paste:
         if not 0 <= self.probability <= 1:
             raise ConfigError(f"paste.probability lies between 0 and 1; got {self.probability:g}.")
 
-    @property
-    def mean_share(self) -> float:
-        """The share of all first views that is pasted: 77/240 of those that get a box, since boxes stick out.
-
-        With sides l, l^2 uniform in [0, 1], a box covers l - l^2/4 of a side on average over its centre.
-        """
-        return self.probability * 77 / 240
-
     def draw(self, size: int, generator: torch.Generator) -> PasteChoices:
         """Draw the boxes of size images: areas uniform in [0, 1], that is Beta(1, 1), centres anywhere."""
         taken, area = torch.rand(2, size, generator=generator, device=generator.device)

@@ -14,7 +14,7 @@ from proco.config import Choice
 from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
 from proco.models.heads import ExpertHeads
-from proco.models.network import Network, Outputs
+from proco.models.network import Outputs
 from proco.registry import Registry
 
 
@@ -44,20 +44,6 @@ class Term(nn.Module, ABC):
 
     def start_epoch(self) -> None:
         """Do what is due before the first batch of an epoch; by default nothing."""
-
-
-class EpochTerm(Term):
-    """A term that knows which epoch it is: 1 in the first, and on through stages that share it."""
-
-    epoch: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("epoch", torch.zeros(()))  # a tensor, so that a recorded step sees it move
-
-    def start_epoch(self) -> None:
-        """Count the epoch."""
-        self.epoch += 1
 
 
 class WeightedTerm(NamedTuple):
@@ -93,8 +79,6 @@ class Stage:
     """What is other than in the run's settings of optimiser and schedule (`OptimConfig`), by name."""
     paste: Paste | None = None
     """What is pasted into the first view, whose terms then look at targets.pasted and targets.share."""
-    norms_apart: bool = False
-    """Let the first view pass the batch norms on its own, and the others leave their running statistics as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,14 +104,6 @@ class Method(Choice, ABC):
     @abstractmethod
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the stages of a run of the given length, their terms built for the task."""
-
-    def expert_stages(self, task: Task, epochs: int, num_experts: int) -> tuple[Stage, ...]:
-        """Return the stages for a network of several experts; by default each learns as if it were alone."""
-        return side_by_side([self.stages(task, epochs) for _ in range(num_experts)])
-
-    def kept(self, network: Network) -> Network:
-        """Return what of a trained network is kept, saved and evaluated later; by default all of it."""
-        return network
 
     def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
         """Return the scores (N, K) whose largest is the prediction; by default the classifier's logits."""
@@ -171,9 +147,10 @@ class EachExpert(Term):
 
 
 def side_by_side(stages_of: Sequence[Sequence[Stage]]) -> tuple[Stage, ...]:
-    """Return stages in which experts learn side by side, from the stages of each, alike but for their terms.
+    """Return stages in which experts learn side by side, each as if it were alone, from the stages of each.
 
-    The terms are summed, so that the gradient of what belongs to one expert alone is as without the others.
+    They are alike but for the state of their terms. These are summed, so that the gradient of what belongs to one
+    expert alone is as without the others.
     """
     together = []
     for stages in zip(*stages_of, strict=True):

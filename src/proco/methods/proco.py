@@ -48,12 +48,12 @@ class ProCo(TwoBranch):
         if self.past_epochs < 1:
             raise ConfigError(f"method.past_epochs is at least 1; got {self.past_epochs}.")
 
-    def criterion(self, task: Task) -> ProCoLoss:
-        """Return the loss, with the statistics it keeps."""
+    def representation(self, task: Task) -> Term:
+        """Return the mean of the loss over the views, each of which enters the statistics in turn."""
         kind: Callable[..., ProCoLoss] = ProCoLoss
         if self.leave_one_out:
             kind = partial(LeaveOneOutProCoLoss, num_images=int(task.class_counts.sum()))
-        return kind(
+        criterion = kind(
             task.class_counts,
             task.dim,
             self.temperature,
@@ -61,11 +61,4 @@ class ProCo(TwoBranch):
             past_epochs=self.past_epochs,
             concentration=self.concentration,
         )
-
-    def representation(self, task: Task) -> Term:
-        """Return the mean of the loss over the views, each of which enters the statistics in turn."""
-        return self.over_views(self.criterion(task))
-
-    def over_views(self, criterion: ProCoLoss) -> Term:
-        """Return the term of a criterion made by this method."""
         return LeftOut(criterion) if self.leave_one_out else MeanOverViews(criterion)

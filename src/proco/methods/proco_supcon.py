@@ -41,4 +41,4 @@ class ProCoSupCon(ProCo):
 
     def representation(self, task: Task) -> Term:
         """Return the sum of both losses."""
-        return Sum(self.over_views(self.criterion(task)), Pairs(SupConLoss(self.temperature, form="out")))
+        return Sum(super().representation(task), Pairs(SupConLoss(self.temperature, form="out")))

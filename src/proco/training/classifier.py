@@ -51,7 +51,7 @@ class Classifier:
         )
         if config.engine.precision == "float64":
             network.double()
-        network = folder.fill(config.method.kept(network), weights).to(on).eval()
+        network = folder.fill(network, weights).to(on).eval()
         return cls(
             config=config,
             network=network.to(memory_format=torch.channels_last),  # type: ignore[call-overload]

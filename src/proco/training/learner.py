@@ -31,8 +31,8 @@ _SYNC_BUFFERS = next(
 class Learner(nn.Module):
     """Views and targets in, losses out: what gradients flow through, DDP wraps and the compiler sees.
 
-    All views go through the network together, but for stages with norms_apart. autocast: the type of the network's
-    products, or None for float32; terms always see float32.
+    All views go through the network together. autocast: the type of the network's products, or None for float32; terms
+    always see float32.
     """
 
     weights: Tensor
@@ -40,7 +40,6 @@ class Learner(nn.Module):
     def __init__(self, network: Network, stage: Stage, autocast: torch.dtype | None) -> None:
         super().__init__()
         self.network, self.autocast = network, autocast
-        self.norms_apart = stage.norms_apart
         self.names = tuple(stage.terms)
         self.terms = nn.ModuleList(weighted.term for weighted in stage.terms.values())
         self.register_buffer("weights", term_weights(stage.terms), persistent=False)
@@ -54,19 +53,11 @@ class Learner(nn.Module):
         views: (V, B, C, H, W) uint8.
         """
         with autocast_to(self.autocast, views.device):
-            by_view = self._through_network(views)
+            outputs: Outputs = self.network(views.flatten(0, 1))
+        by_view = outputs.split(len(views))
         values = torch.stack([term(by_view, targets, self.network.classifier) for term in self.terms])
         accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
         return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
-
-    def _through_network(self, views: Tensor) -> list[Outputs]:
-        if not self.norms_apart or len(views) == 1:
-            outputs: Outputs = self.network(views.flatten(0, 1))
-            return outputs.split(len(views))
-        first: Outputs = self.network(views[0])
-        with keep_running_statistics(self.network):
-            others: Outputs = self.network(views[1:].flatten(0, 1))
-        return [first, *others.split(len(views) - 1)]
 
     def start_epoch(self) -> None:
         """Turn training on, and let the terms do what is due before the first batch."""

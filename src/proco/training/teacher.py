@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from proco.methods.agreement import Distillation
+from proco.methods.distillation import Distillation
 from proco.methods.method import Method, Stage, WeightedTerm
 from proco.models.network import Network
 from proco.training.settings import TeacherConfig

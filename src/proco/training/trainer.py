@@ -15,7 +15,7 @@ from proco.data.prepare import SharedData
 from proco.distributed import all_reduce_sum, is_main_process, rank, world_size
 from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
-from proco.methods.method import Stage, Task
+from proco.methods.method import Stage, Task, side_by_side
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
 from proco.models.running_statistics import renew_running_statistics
@@ -103,7 +103,7 @@ class Trainer:
         if backbone.num_experts == 1:
             stages = config.method.stages(task, config.epochs)
         else:
-            stages = config.method.expert_stages(task, config.epochs, backbone.num_experts)
+            stages = side_by_side([config.method.stages(task, config.epochs) for _ in range(backbone.num_experts)])
         if config.teacher is None:
             return stages
         return taught_stages(stages, config.teacher, config.method, self.class_counts)
@@ -154,7 +154,7 @@ class Trainer:
 
     def take_weights(self, folder: RunFolder) -> None:
         """Become what the run in the folder has kept: its network, or its average."""
-        self.network, self.average = folder.fill(self.config.method.kept(self.network), folder.load_weights()), None
+        self.network, self.average = folder.fill(self.network, folder.load_weights()), None
 
     def fit(
         self, folder: RunFolder, listener: Listener | None = None, *, resume: bool = False, name: str = ""
@@ -289,10 +289,9 @@ class Trainer:
         learning = [past for past in range(number + 1) if "backbone" in self.stages[past].learning]
         if self.average is None or not self.config.renew_statistics or not learning:
             return
-        stage, loader = self.stages[learning[-1]], self.loaders[learning[-1]]
-        views = (batch.views[:1] if stage.norms_apart else batch.views for batch in loader.batches(epoch))
+        views = (batch.views.flatten(0, 1) for batch in self.loaders[learning[-1]].batches(epoch))
         with autocast_to(self.autocast, self.device):
-            renew_running_statistics(self.average.network, (images.flatten(0, 1) for images in views))
+            renew_running_statistics(self.average.network, views)
 
     def _learnt(self) -> dict[str, nn.Module]:
         """Return what has a state beyond a stage, by the names that checkpoints have for it."""
@@ -322,7 +321,7 @@ class Trainer:
         }
         if self.teacher is not None:
             summary["teacher_top1"] = folder.teacher.summary()["top1"]
-        folder.save_weights(self.config.method.kept(self.evaluated_network).state_dict())
+        folder.save_weights(self.evaluated_network.state_dict())
         folder.save_summary(summary)
         return summary
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from proco.augment import Auto, Rand, Sim, Weak
+from proco.augment import Auto, Plain, Rand, Sim, Weak
 from proco.config import RECIPES, as_settings
 from proco.data.arrays import Arrays
 from proco.data.dataset import Dataset, Split
@@ -168,6 +168,18 @@ def test_recipes_by_path_and_by_name(tmp_path: Path) -> None:
         find_recipe("quickstart/prco")
 
 
+def test_a_folder_of_the_same_name_does_not_hide_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """proco compare --out . makes folders that are called like its recipes."""
+    (tmp_path / "quickstart" / "proco").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert find_recipe("quickstart/proco") == RECIPES / "quickstart" / "proco.yaml"
+    with pytest.raises(ConfigError, match="quickstart is a folder, not a recipe"):
+        find_recipe("quickstart")
+
+
+PROCO_ON_OWN_DATA = ProCo(views=(Weak(), Sim(), Sim()))
+
+
 @pytest.fixture
 def own_data(tmp_path: Path) -> Path:
     path = tmp_path / "own.npz"
@@ -184,6 +196,17 @@ def test_own_data_is_not_treated_as_that_of_the_recipe(own_data: Path, name: str
     assert (config.about, config.published) != (recipe.about, recipe.published)
     assert (config.network, config.optim, config.epochs) == (recipe.network, recipe.optim, recipe.epochs)
     assert config.method == replace(recipe.method, views=(Weak(), *recipe.method.views[1:]))
+
+
+def test_a_teacher_sees_own_data_as_its_pupil_does(own_data: Path, tmp_path: Path) -> None:
+    config = load_own_data(own_data, "cifar100_lt/proco_plus_100")
+    teaching = config.teaching_run()
+    assert (config.method.views, teaching.method) == (PROCO_ON_OWN_DATA.views, PROCO_ON_OWN_DATA)
+    assert teaching.network.options == {"experts": 3, "shared_stages": 1}
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("method: {name: proco, views: [plain, sim]}\nteacher: {run: {epochs: 3}}\n")
+    config = load_own_data(own_data, str(mine))
+    assert config.teaching_run().method.views == config.method.views == (Plain(), Sim())
 
 
 def test_what_is_said_about_own_data_counts(own_data: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from proco.augment import Weak
 from proco.config import RECIPES, Settings, as_settings, merge, overlay, read_recipe
 from proco.data.source import source_of
 from proco.errors import ConfigError
+from proco.methods import Method
 from proco.registry import suggest
 from proco.training.settings import TrainConfig
 
@@ -26,7 +27,7 @@ def find_recipe(name: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    if path.is_dir():
+    if path.is_dir() and name not in recipe_names():
         raise ConfigError(f"{name} is a folder, not a recipe. Is it data? Then give it with --data {name}.")
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"there is no file {name}.")
@@ -49,17 +50,28 @@ def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainCo
     """Return the settings for data of one's own: what suits it, then a recipe where one is named, then the overrides.
 
     Where the recipe has data of its own, what it says about that goes with it, but for the size of what the network
-    sees. Where nobody names the views, the classifier's is a weak one, whatever the method: policies found on other
-    data need not suit this.
+    sees. Where nobody names the views, the classifier's is a weak one, whatever the method, a teacher's too: policies
+    found on other data need not suit this.
     """
     recipe = {} if name is None else _without_its_data(read_recipe(find_recipe(name)))
     source = {"data": {"source": as_settings(source_of(path))}}
     settings = overlay(read_recipe(RECIPES / "_own_data.yaml"), recipe, source, *overrides)
     config = merge(TrainConfig, settings)
-    if isinstance(settings["method"], str) or "views" not in settings["method"]:
-        views = (Weak(), *config.method.views[1:])
-        config = replace(config, method=replace(config.method, views=views))
+    if not _names_views(settings["method"]):
+        config = replace(config, method=_with_weak_view(config.method))
+    teacher = config.teacher
+    if teacher is not None and "method" in teacher.run and not _names_views(teacher.run["method"]):
+        method = as_settings(_with_weak_view(config.teaching_run().method))
+        config = replace(config, teacher=replace(teacher, run={**teacher.run, "method": method}))
     return _from_anywhere(config)
+
+
+def _names_views(method: Any) -> bool:
+    return isinstance(method, dict) and "views" in method
+
+
+def _with_weak_view(method: Method) -> Method:
+    return replace(method, views=(Weak(), *method.views[1:]))
 
 
 def _without_its_data(recipe: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ class Config:
     folder: Path | None = None
     optim: Optim = field(default_factory=Optim)
     extra: dict[str, float] = field(default_factory=dict)
+    maybe: Optim | None = None
 
 
 def test_later_layers_win_and_leave_the_rest() -> None:
@@ -67,7 +68,7 @@ def test_layers_are_not_changed_by_merging() -> None:
     ("assignment", "message"),
     [
         ("optim.nestrov=true", r"unknown setting 'optim\.nestrov'; did you mean 'nesterov'\?"),
-        ("zzz=1", "unknown setting 'zzz'; choose from epochs, extra, folder, name, optim, size"),
+        ("zzz=1", "unknown setting 'zzz'; choose from epochs, extra, folder, maybe, name, optim"),
         ("epochs=ten", "epochs: expected a whole number, got 'ten'"),
         ("epochs=1.5", "epochs: expected a whole number, got 1.5"),
         ("size=big", "size: expected a whole number or 'auto', got 'big'"),
@@ -78,6 +79,8 @@ def test_layers_are_not_changed_by_merging() -> None:
         ("optim.milestones=5", r"optim\.milestones: expected a list, got 5"),
         ("optim.milestones=[1, a]", r"optim\.milestones\[1\]: expected a whole number, got 'a'"),
         ("optim=3", "optim: expected settings of its own, got 3"),
+        ("optim=sgd", "optim: expected settings of its own, got 'sgd'"),
+        ("maybe.lr=fast", r"maybe\.lr: expected a number, got 'fast'"),
         ("extra.a=b", r"extra\.a: expected a number, got 'b'"),
         ("name=3", "name: expected text, got 3"),
         ("epochs", "a setting is written name=value; got 'epochs'"),

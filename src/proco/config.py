@@ -152,6 +152,8 @@ def _build(kind: type[C], settings: Settings, prefix: str) -> C:
     hints = get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for name in settings:
+        if name == "name" and name not in fields:  # text was given, which would name one of several kinds
+            raise _MismatchError(prefix.removesuffix("."), "settings of its own", settings[name])
         if name not in fields:
             raise ConfigError(f"unknown setting '{prefix}{name}'; {suggest(str(name), fields)}")
     required = {
@@ -209,6 +211,8 @@ def _convert_union(arguments: tuple[Any, ...], value: Any, name: str) -> Any:
                 return _convert(argument, value, name)
             except ConfigError as error:
                 problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
     expected = [problem.expected for problem in problems if isinstance(problem, _MismatchError)]
     raise _MismatchError(name, " or ".join(expected), value) if len(expected) == len(problems) else problems[0]
 

@@ -105,7 +105,7 @@ def test_own_data_under_a_recipe_has_what_suits_it(squares: Path) -> None:
     config = RunFolder(Path("run")).config()
     assert (config.epochs, config.batch_size, config.data.size) == (1, "auto", 8)
     assert config.method.views[0] == Weak()
-    assert config.optim.schedule == "cosine"
+    assert (config.ema, config.optim.nesterov, config.renew_statistics) == (0.9995, True, False)
     words = ["compare", "mine.yaml", "--data", str(squares), "--out", "both", "network={backbone: resnet8}"]
     run(*words, "data.size=8")
     assert RunFolder(Path("both/mine/seed0")).config() == replace(
@@ -201,6 +201,22 @@ def test_changed_data_is_noticed_and_other_data_evaluated_whole(squares: Path) -
     assert sum(accuracy is not None for accuracy in metrics["per_class_accuracy"]) == 3
 
 
+def test_data_to_evaluate_on_needs_no_training_images_and_not_all_classes(squares: Path) -> None:
+    run("train", "--data", str(squares), "--out", "run", *SMALL)
+    with np.load(squares) as arrays:
+        bright = arrays["test_labels"] == 2
+        np.savez("bright.npz", test_images=arrays["test_images"][bright], test_labels=arrays["test_labels"][bright],
+                 class_names=arrays["class_names"])  # fmt: skip
+        for number, image in enumerate(arrays["test_images"][bright]):
+            place = Path("photos/test/bright")
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(place / f"{number}.png")
+    for data in ("bright.npz", "photos"):
+        metrics = json.loads(run("evaluate", "run", "--json", "--data", data))
+        assert metrics["split"] == "test"
+        assert [accuracy is None for accuracy in metrics["per_class_accuracy"]] == [True, True, False]
+
+
 def test_names_are_not_taken_for_markup(squares: Path) -> None:
     with np.load(squares) as arrays:
         np.savez("odd.npz", **(dict(arrays) | {"class_names": np.array(["[red]", "b[/b]c", "[/]"])}))
@@ -244,6 +260,11 @@ def test_catalogues_list_what_can_be_chosen() -> None:
         (["train", "quickstart/proco", "--resume", "nowhere"], "give nothing else but --device"),
         (["evaluate", "nowhere"], "is not a run folder"),
         (["compare", "epochs=1"], "give at least one recipe"),
+        (["compare", "quickstart/proco", "data=5"], "data: expected settings of its own, got 5"),
+        (["compare", "quickstart/proco", "engine=5", "--results", "r"], "engine: expected settings of its own, got 5"),
+        (["train", "quickstart/proco", "data=photos"], "data: expected settings of its own, got 'photos'"),
+        (["train", "quickstart/proco", "teacher.weight=much"], "teacher.weight: expected a number, got 'much'"),
+        (["train", "--data", "squares.npz", "teacher.run={epochs: x}"], "teacher.run: epochs: expected a whole number"),
         (["data", "describe", "nowhere"], "nowhere does not exist"),
         (["compare", "quickstart/proco", "seed=1"], "give the seeds with --seeds"),
         (["train", "quickstart/proco", "quickstart/logit_adjustment"], "one recipe is trained at a time"),

@@ -46,7 +46,7 @@ class Drawing:
 def test_settings_are_those_of_the_whole_tree() -> None:
     assert settings_of(Drawing) == [
         Setting("paper.size", "[210, 297]", "In millimetres."),
-        Setting("shapes", "[circle, square]", "One of circle, square."),
+        Setting("shapes", "[{name: circle, radius: 1.0}, square]", "One of circle, square."),
         Setting("shapes[].colour", "red", "Of the line.", ("circle",)),
         Setting("shapes[].radius", "-", "Half of the width, in pixels.", ("circle",)),
         Setting("shapes[].colour", "blue", "Of the line.", ("square",)),

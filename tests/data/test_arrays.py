@@ -98,15 +98,11 @@ def test_arrays_that_are_not_read_are_noted(tmp_path: Path) -> None:
         ({"images": COLOUR, "labels": LABELS / 1}, "whole numbers, from 0 on; got float64"),
         ({"images": COLOUR, "labels": np.eye(6, dtype=int)}, r"got \(6, 6\). Of one-hot rows take argmax"),
         ({"images": COLOUR, "labels": LABELS[:5]}, "one label per image; got 6 and 5"),
-        ({"images": COLOUR, "labels": LABELS + 1}, "'0' .1 of 4 classes. have none"),
         ({"images": COLOUR, "labels": LABELS, "x_train": COLOUR}, "several arrays for the train split: 'images', 'x_t"),
         ({"images": COLOUR, "y_train": LABELS, "labels": LABELS}, "several arrays for the train split: 'labels', 'y_t"),
         ({"images": COLOUR, "labels": LABELS, "x_test": COLOUR}, "images but no labels for the test split: 'x_test'"),
         ({"images": COLOUR, "labels": LABELS, "val_labels": LABELS}, "labels but no images for the val split"),
-        (
-            {"test_images": COLOUR, "test_labels": LABELS},
-            "no training images: got the keys 'test_images', 'te",
-        ),
+        ({"pictures": COLOUR, "kinds": LABELS}, "no images with labels: got the keys 'kinds', 'pictures'; expected tr"),
         ({"images": COLOUR, "labels": LABELS, "class_names": np.arange(3)}, "class_names must be a list of texts"),
         ({"images": COLOUR, "labels": LABELS, "class_names": np.array(["a", "b"])}, r"lie in \[0, 1\]; got 2"),
         ({"images": COLOUR, "labels": LABELS.astype(object)}, "damaged or not an npz file of plain arrays"),
@@ -115,6 +111,17 @@ def test_arrays_that_are_not_read_are_noted(tmp_path: Path) -> None:
 def test_refusals_say_what_is_wrong(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
         save(tmp_path, **arrays).read()
+
+
+def test_what_cannot_be_trained_on_can_be_read(tmp_path: Path) -> None:
+    """It may be there to be evaluated on."""
+    missing = save(tmp_path, images=COLOUR, labels=LABELS + 1).read()
+    with pytest.raises(DataError, match=r"'0' \(1 of 4 classes\) have none"):
+        missing.require_trainable()
+    test = save(tmp_path, test_images=COLOUR, test_labels=LABELS).read()
+    assert set(test.splits) == {"test"}
+    with pytest.raises(DataError, match="no training images; its splits: test"):
+        test.require_trainable()
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:

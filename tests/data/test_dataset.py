@@ -48,18 +48,20 @@ def test_split_needs_a_label_per_image() -> None:
 def test_missing_classes_are_named_with_what_was_done_before() -> None:
     labels = torch.tensor([0, 0, 3])
     with pytest.raises(DataError, match=r"'b', 'c' \(2 of 4 classes\) have none.* Note: two were lost.") as error:
-        Dataset("toys", ("a", "b", "c", "d"), {"train": split_of(labels)}, ("two were lost",))
+        Dataset("toys", ("a", "b", "c", "d"), {"train": split_of(labels)}, ("two were lost",)).require_trainable()
     assert "\n" not in str(error.value)
 
 
 def test_impossible_data_sets_are_explained() -> None:
     train = split_of(torch.tensor([0, 1]))
-    with pytest.raises(DataError, match="train and possibly val and test; got val"):
-        Dataset("toys", ("a", "b"), {"val": train})
+    with pytest.raises(DataError, match="splits are train, val and test; got none"):
+        Dataset("toys", ("a", "b"), {})
+    with pytest.raises(DataError, match="no training images; its splits: val"):
+        Dataset("toys", ("a", "b"), {"val": train}).require_trainable()
     with pytest.raises(DataError, match="got train, holdout"):
         Dataset("toys", ("a", "b"), {"train": train, "holdout": train})
     with pytest.raises(DataError, match="at least 2 classes"):
-        Dataset("toys", ("a",), {"train": split_of(torch.tensor([0]))})
+        Dataset("toys", ("a",), {"train": split_of(torch.tensor([0]))}).require_trainable()
     with pytest.raises(DataError, match=r"lie in \[0, 1\]; got 2 in test"):
         Dataset("toys", ("a", "b"), {"train": train, "test": split_of(torch.tensor([2]))})
     with pytest.raises(DataError, match="got -1 in train"):

@@ -56,7 +56,7 @@ def test_class_without_training_images_is_named(tmp_path: Path, write_image: Wri
     for place in ("train/a", "train/b", "val/new"):
         write_image(tmp_path / place / "x.png")
     with pytest.raises(DataError, match=r"'new' \(1 of 3 classes\) have none"):
-        Folder(path=tmp_path).read()
+        Folder(path=tmp_path).read().require_trainable()
 
 
 def test_what_is_ignored_is_counted_and_named(tmp_path: Path, write_image: WriteImage) -> None:
@@ -98,11 +98,11 @@ def test_impossible_folders_are_explained(tmp_path: Path, write_image: WriteImag
     with pytest.raises(DataError, match="no class folders with images"):
         Folder(path=tmp_path).read()
     write_image(tmp_path / "val" / "a" / "x.png")
-    with pytest.raises(DataError, match="a folder for val, but none for train"):
-        Folder(path=tmp_path).read()
+    with pytest.raises(DataError, match="no training images; its splits: val"):
+        Folder(path=tmp_path).read().require_trainable()
     write_image(tmp_path / "train" / "a" / "x.png")
     with pytest.raises(DataError, match="at least 2 classes"):
-        Folder(path=tmp_path).read()
+        Folder(path=tmp_path).read().require_trainable()
     write_image(tmp_path / "valid" / "a" / "x.png")
     with pytest.raises(DataError, match="more than one folder for the split val"):
         Folder(path=tmp_path).read()

@@ -85,8 +85,9 @@ def test_errors_name_the_file_and_the_line(text: str | bytes, message: str, tmp_
 def test_table_without_training_rows(tmp_path: Path, write_image: WriteImage) -> None:
     write_image(tmp_path / "a.png")
     write_image(tmp_path / "b.png")
-    with pytest.raises(DataError, match="splits must be train and possibly val and test; got test"):
-        table(tmp_path, "path,label,split\na.png,1,test\nb.png,2,test\n").read()
+    dataset = table(tmp_path, "path,label,split\na.png,1,test\nb.png,2,test\n").read()
+    with pytest.raises(DataError, match="no training images; its splits: test"):
+        dataset.require_trainable()
     with pytest.raises(DataError, match="got none"):
         table(tmp_path, "path,label\n").read()
     with pytest.raises(DataError, match=r"cannot read .*missing.csv: No such file"):

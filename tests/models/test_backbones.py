@@ -137,6 +137,8 @@ def test_wrong_settings_are_explained() -> None:
     with pytest.raises(ConfigError, match="torchvision/squeezenet1_1 has no linear classifier"):
         build_backbone("squeezenet1_1")
     for name in ("torchvision/resnet18", "timm/resnet18"):
+        with pytest.raises(ConfigError, match=f"backbone '{name}' cannot be split into experts; resnet32"):
+            build_backbone(name, experts=3)
         with pytest.raises(ConfigError, match=f"backbone {name} cannot be built so: .*'colour'"):
             build_backbone(name, colour="red")
 

@@ -26,6 +26,10 @@ def test_runs_with_held_out_images_are_choices() -> None:
 def test_the_same_seed_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="two entries for a, seed 0"):
         Runs([entry("a", 0, 1.0), entry("a", 0, 2.0)], {})
+    choices = [entry("a", 0, 1.0, split="val"), entry("a", 0, 2.0, split="val", weight=0.5)]
+    assert len(Runs(choices, {"a": recipe()}).choosing) == 2  # of other settings
+    with pytest.raises(ValueError, match="two entries for a, seed 0"):
+        Runs([*choices, entry("a", 0, 3.0, split="val")], {"a": recipe()})
 
 
 def test_paper_is_the_recipes() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from tests.tools.made_up import entry, recipe
-from tools.results.differences import difference_sentences, difference_table
-from tools.results.experiments import MAIN, METHODS, SHORT, Aim
+from tools.results.differences import difference_sentences, difference_table, distance_sentence
+from tools.results.experiments import LONG, MAIN, METHODS, SHORT, Aim
 from tools.results.listings import departure_list, run_table, time_table
 from tools.results.runs import Runs
 from tools.results.tables import aim_table, grid_table, group_table, loss_weight_table, probe_table
@@ -48,6 +48,16 @@ def test_method_appears_with_its_recipe_or_its_runs() -> None:
         "-",
         "no run yet",
     ]
+
+
+def test_distance_from_the_paper_is_over_what_was_run() -> None:
+    assert distance_sentence(Runs([], RECIPES), "proco") == ""
+    entries = [entry(SHORT.recipe("proco"), seed, top1) for seed, top1 in enumerate((50.0, 52.0))]
+    sentence = distance_sentence(Runs([*entries, entry(LONG.recipe("proco"), 0, 54.0)], RECIPES), "proco")
+    assert sentence.startswith("Over 1 settings, the best epoch of ProCo is -1.3 to -1.3 points")
+    recipes = RECIPES | {LONG.recipe("proco"): recipe(published={"top1": 54.2})}
+    sentence = distance_sentence(Runs([*entries, entry(LONG.recipe("proco"), 0, 54.0)], recipes), "proco")
+    assert sentence.startswith("Over 2 settings, the best epoch of ProCo is -1.3 to +0.3 points")
 
 
 def test_aims_are_reached_by_the_mean_or_missed_by_so_much() -> None:

@@ -1,6 +1,7 @@
 """The ledger's entries against the run they come from."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,22 +11,22 @@ from proco.methods.proco import ProCo
 from proco.models.network import NetworkConfig
 from proco.training.ledger import entry_of, read_entries, write_entry
 from proco.training.run_folder import RunFolder
-from proco.training.settings import TrainConfig
+from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 KEYS = (
     "recipe method dataset imbalance epochs seed top1 many medium few best_top1 mean_last_20 seconds hardware torch "
     "commit config curve"
 )
+CONFIG = TrainConfig(
+    epochs=3, batch_size=8, method=ProCo(weight=0.5), network=NetworkConfig(backbone="resnet8", hidden=16, dim=16)
+)
 
 
 @pytest.fixture
 def folder(tiny_dataset: Dataset, tmp_path: Path) -> RunFolder:
     folder = RunFolder(tmp_path / "run")
-    config = TrainConfig(
-        epochs=3, batch_size=8, method=ProCo(weight=0.5), network=NetworkConfig(backbone="resnet8", hidden=16, dim=16)
-    )
-    Trainer(config, tiny_dataset).fit(folder)
+    Trainer(CONFIG, tiny_dataset).fit(folder)
     return folder
 
 
@@ -44,6 +45,14 @@ def test_entry_says_what_the_run_gave(folder: RunFolder) -> None:
     assert entry["curve"]["proco"] == [pytest.approx(record["losses"]["proco"], abs=1e-4) for record in records]
     assert entry["config"]["method"]["weight"] == 0.5
     assert "path" not in entry["config"]["data"]["source"]
+
+
+def test_mean_of_the_last_epochs_is_of_all_of_them(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    Trainer(replace(CONFIG, engine=EngineConfig(evaluate_every=2)), tiny_dataset).fit(folder)
+    entry = entry_of(folder, "some/recipe")
+    assert entry["curve"]["top1"][0] is None
+    assert entry["mean_last_20"] is None
 
 
 def test_entries_are_read_back(folder: RunFolder, tmp_path: Path) -> None:

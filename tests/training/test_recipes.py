@@ -194,7 +194,8 @@ def test_own_data_is_not_treated_as_that_of_the_recipe(own_data: Path, name: str
     recipe = load_recipe(f"cifar100_lt/{name}")
     assert config.data == DataConfig(source=Arrays(path=own_data), size=64)  # no profile, no statistics
     assert (config.about, config.published) != (recipe.about, recipe.published)
-    assert (config.network, config.optim, config.epochs) == (recipe.network, recipe.optim, recipe.epochs)
+    for name in ("network", "optim", "ema", "renew_statistics", "epochs"):
+        assert getattr(config, name) == getattr(recipe, name)
     assert config.method == replace(recipe.method, views=(Weak(), *recipe.method.views[1:]))
 
 
@@ -204,9 +205,13 @@ def test_a_teacher_sees_own_data_as_its_pupil_does(own_data: Path, tmp_path: Pat
     assert (config.method.views, teaching.method) == (PROCO_ON_OWN_DATA.views, PROCO_ON_OWN_DATA)
     assert teaching.network.options == {"experts": 3, "shared_stages": 1}
     mine = tmp_path / "mine.yaml"
-    mine.write_text("method: {name: proco, views: [plain, sim]}\nteacher: {run: {epochs: 3}}\n")
-    config = load_own_data(own_data, str(mine))
-    assert config.teaching_run().method.views == config.method.views == (Plain(), Sim())
+    for run in ("{epochs: 3}", "{method: {tau: 0.5}}", "{method: proco_plus}"):
+        mine.write_text(f"method: {{name: proco, views: [plain, sim]}}\nteacher: {{run: {run}}}\n")
+        config = load_own_data(own_data, str(mine))
+        assert config.method.views == (Plain(), Sim())
+        assert config.teaching_run().method.views[:2] == config.method.views
+    mine.write_text("method: proco\nteacher: {run: {method: {views: [plain, sim]}}}\n")
+    assert load_own_data(own_data, str(mine)).teaching_run().method.views == (Plain(), Sim())
 
 
 def test_what_is_said_about_own_data_counts(own_data: Path, tmp_path: Path) -> None:

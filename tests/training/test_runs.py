@@ -36,6 +36,8 @@ def test_finished_run_is_evaluated_and_reused(tiny_dataset: Dataset, tmp_path: P
     written = folder.weights_file.stat().st_mtime_ns
     assert fit_or_reuse(config, folder, Silent()) == json.loads(json.dumps(summary))
     assert folder.weights_file.stat().st_mtime_ns == written
+    described = replace(config, about="The same.", published={"top1": 50.0})
+    assert fit_or_reuse(described, folder, Silent())["top1"] == summary["top1"]
     with pytest.raises(RunError, match="holds a run with other settings"):
         fit_or_reuse(replace(config, seed=5), folder, Silent())
 

@@ -16,7 +16,7 @@ def choice_table(runs: Runs) -> str:
 
     The base of a/b/c is a/b/base, compared with over the seeds that both have. The base comes first, then the others by
     what they gain, then the recipes that wait for a run. What was run and is no recipe any more goes by its last name,
-    with the commit that still has it.
+    with the commit at which it was run.
     """
     grouped: dict[tuple[str, str], list[Entry]] = {}
     for entry in runs.choosing:

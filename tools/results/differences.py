@@ -53,6 +53,23 @@ def difference_table(runs: Runs, method: str, other: str) -> str:
     )
 
 
+def distance_sentence(runs: Runs, method: str) -> str:
+    """Say how far the best epoch is from the paper's, over the settings that were run."""
+    pairs = [
+        (best.mean, paper)
+        for setting in SETTINGS
+        for recipe in [setting.recipe(method)]
+        if (best := runs.spread(recipe, "best_top1")) is not None and (paper := runs.paper(recipe)) is not None
+    ]
+    if not pairs:
+        return ""
+    gaps = sorted(best - paper for best, paper in pairs)
+    return (
+        f"Over {len(gaps)} settings, the best epoch of {METHODS[method]} is {gaps[0]:+.1f} to {gaps[-1]:+.1f} points\n"
+        "from what the paper reports, which is the same of single runs."
+    )
+
+
 def difference_sentences(runs: Runs, method: str, other: str) -> str:
     """Say where the interval excludes 0 and where it does not."""
     found = [

@@ -55,10 +55,10 @@ LARGER = Grid(
     "network",
     [""],
     {
-        "ResNet-32, not taught": [f"{SHORT.recipe('proco_plus')}_untaught"],
+        "ResNet-32, not taught, no boxes": [f"{SHORT.recipe('proco_plus')}_untaught"],
         "ResNet-32, taught by the next (ProCo+)": [SHORT.recipe("proco_plus")],
         "three experts that share the first stage": [f"{SHORT.recipe('proco_plus')}_experts"],
-        "four times as wide, not taught": [f"{SHORT.recipe('proco_plus')}_wide"],
+        "four times as wide, not taught, no boxes": [f"{SHORT.recipe('proco_plus')}_wide"],
     },
 )
 

@@ -29,7 +29,8 @@ class Runs:
         self.tested = [entry for entry in ordered if not _is_choosing(entry)]
         self.choosing = [entry for entry in ordered if _is_choosing(entry)]
         self.recipes = recipes
-        names = [(entry["recipe"], entry["seed"]) for entry in self.tested]
+        names: list[tuple[Any, ...]] = [(entry["recipe"], entry["seed"]) for entry in self.tested]
+        names += [(entry["recipe"], entry["seed"], *self.departures(entry)) for entry in self.choosing]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"two entries for {twice[0][0]}, seed {twice[0][1]}; keep one of them in results/.")

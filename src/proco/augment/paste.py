@@ -21,7 +21,7 @@ class PasteChoices(NamedTuple):
 class Paste:
     """Which images get a box of another one, and of which."""
 
-    probability: float = 0.5
+    probability: float = 1.0
     """That something is pasted into an image; 0 for never."""
     sampler: str = "class_balanced"
     """How the images are drawn that boxes are cut out of; class_balanced puts rare classes on many grounds."""

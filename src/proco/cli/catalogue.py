@@ -15,17 +15,18 @@ _CHOICES = "/choices/"
 
 def methods() -> None:
     """List the methods, their settings and defaults."""
-    from proco.config import as_settings
+    from dataclasses import fields
+
+    from proco.cli.setting_list import written
     from proco.methods import Method
 
     table = Table(box=box.SIMPLE)
     for column in ("method", "what it does", "settings"):
         table.add_column(column, overflow="fold")
     for name, kind in Method.registry.items():
-        settings = as_settings(kind())
-        views = ", ".join(view["name"] for view in settings.pop("views"))
-        shown = [f"views=[{views}]", *(f"{key}={value}" for key, value in settings.items() if key != "name")]
-        table.add_row(name, (kind.__doc__ or "").strip().splitlines()[0], " ".join(shown))
+        method = kind()
+        shown = " ".join(f"{field.name}={written(getattr(method, field.name))}" for field in fields(method))
+        table.add_row(name, (kind.__doc__ or "").strip().splitlines()[0], shown)
     make_console().print(table)
 
 

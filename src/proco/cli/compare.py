@@ -50,13 +50,12 @@ def compare(
     from proco.training.run_folder import RunFolder
 
     recipes, all_seeds, overrides = _read(words, seeds or [])
-    changed = "--data" if data is not None else _changes_the_result(overrides)
-    if results is not None and changed:
+    load = load_recipe if data is None else partial(load_own_data, data.resolve())
+    configs = {(recipe, seed): load(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds}
+    if results is not None and (changed := "--data" if data is not None else _changes_the_result(overrides)):
         raise ConfigError(
             f"--results keeps what recipes give as they stand; {changed} changes that. Write a recipe that extends it."
         )
-    load = load_recipe if data is None else partial(load_own_data, data.resolve())
-    configs = {(recipe, seed): load(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds}
     out.mkdir(parents=True, exist_ok=True)
     runs = [
         _Run(f"{number + 1} of {len(configs)}", recipe, config, RunFolder(run_folder(out, recipe, seed)))

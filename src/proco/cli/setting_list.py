@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin, get_type_hints
 
-from proco.config import Choice, plain
+from proco.config import Choice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,24 +70,39 @@ def _below(hint: Any, name: str) -> tuple[Any, str]:
     return (arguments[0] if len(arguments) == 1 else hint), name
 
 
-def _default(field: "dataclasses.Field[Any]") -> str:
-    if field.default is not dataclasses.MISSING:
-        value = field.default
-    elif field.default_factory is not dataclasses.MISSING:
-        value = field.default_factory()
-    else:
-        return "-"
-    return _written(plain(value))
+def written(value: Any) -> str:
+    """Return a value as one writes it in a recipe: of settings, what is other than their defaults.
 
-
-def _written(value: Any) -> str:
-    """Return a plain value as one writes it in a recipe; a choice by its name."""
+    >>> from proco.augment import Auto, Sim
+    >>> written((Auto(cutout=0), Sim())), written(None), written(False)
+    ('[{name: auto, cutout: 0}, sim]', 'null', 'false')
+    """
+    if isinstance(value, Choice):
+        name, other = value.registry.name_of(type(value)), _other_than_defaults(value)
+        return written({"name": name, **other}) if other else name
+    if dataclasses.is_dataclass(value):
+        return written(_other_than_defaults(value))
     if isinstance(value, dict):
-        return str(value["name"]) if "name" in value else "{}" if not value else "..."
-    if isinstance(value, list):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"{{{', '.join(f'{name}: {written(item)}' for name, item in value.items())}}}"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(written, value))}]"
     words = {None: "null", True: "true", False: "false"}
     return words[value] if value is None or isinstance(value, bool) else str(value) or "''"
+
+
+def _other_than_defaults(config: Any) -> dict[str, Any]:
+    own = [(field, getattr(config, field.name)) for field in dataclasses.fields(config)]
+    return {field.name: value for field, value in own if value != _value(field)}
+
+
+def _default(field: "dataclasses.Field[Any]") -> str:
+    value = _value(field)
+    return "-" if value is dataclasses.MISSING else written(value)
+
+
+def _value(field: "dataclasses.Field[Any]") -> Any:
+    """Return the default of a field, or MISSING."""
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _sentences(kind: type) -> dict[str, str]:

@@ -26,7 +26,7 @@ class Arrays(Source):
     """An npz file of images, uint8 (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3, and of labels, integers (N,).
 
     Keys: `train_images` and `train_labels`, or `x_train` and `y_train`, and the same with `val` and `test`; a file with
-    training data alone may have `images` or `data`, and `labels`. `class_names` is optional.
+    one kind alone may have `images` or `data`, and `labels`. `class_names` is optional.
     """
 
     path: Path
@@ -48,9 +48,9 @@ def read_npz(path: Path) -> Dataset:
     """Read a data set of arrays from an npz file; see `Arrays` for what it holds."""
     arrays = _load(path)
     pairs = _find_pairs(set(arrays), path)
-    if "train" not in pairs:
+    if not pairs:
         raise DataError(
-            f"{path} has no training images: got the keys {name_some(sorted(arrays))}; expected train_images and "
+            f"{path} has no images with labels: got the keys {name_some(sorted(arrays))}; expected train_images and "
             "train_labels, x_train and y_train, or images and labels."
         )
     splits = {

@@ -48,9 +48,10 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """What is trained and evaluated on: a split "train" and possibly "val" and "test".
+    """What is trained and evaluated on: some of the splits "train", "val" and "test".
 
-    Labels are positions in class_names, and every class has at least one training image.
+    Labels are positions in class_names. Data to evaluate on may lack a training split, or classes; see
+    `require_trainable`.
     """
 
     name: str
@@ -60,13 +61,9 @@ class Dataset:
     """Sentences on what a reader of the results should know: images left out, a validation split made, ..."""
 
     def __post_init__(self) -> None:
-        if "train" not in self.splits or not set(self.splits) <= set(SPLITS):
-            found = ", ".join(self.splits) or "none"
-            raise DataError(f"{self.name}: splits must be train and possibly val and test; got {found}.")
-        if self.num_classes < 2:
-            raise DataError(f"{self.name}: at least 2 classes are needed to tell apart; got {self.num_classes}.")
+        if not self.splits or not set(self.splits) <= set(SPLITS):
+            raise DataError(f"{self.name}: splits are train, val and test; got {', '.join(self.splits) or 'none'}.")
         self._require_labels_in_range()
-        self._require_every_class()
         if len(channels := {split.images.channels for split in self.splits.values()}) > 1:
             raise DataError(f"{self.name}: splits must have images of the same channels; got {sorted(channels)}.")
 
@@ -77,7 +74,7 @@ class Dataset:
 
     @property
     def class_counts(self) -> Tensor:
-        """Training images of each class, int64 (K,), all at least 1."""
+        """Training images of each class, int64 (K,)."""
         return class_counts_from_labels(self.splits["train"].labels, self.num_classes)
 
     @property
@@ -94,6 +91,20 @@ class Dataset:
             content.update(name.encode() + split.labels.numpy().astype("<i8").tobytes() + split.images.fingerprint)
         return content.hexdigest()
 
+    def require_trainable(self) -> None:
+        """Refuse data without training images, of fewer than two classes, or with a class that has none."""
+        if "train" not in self.splits:
+            raise DataError(f"{self.name} has no training images; its splits: {', '.join(self.splits)}.")
+        if self.num_classes < 2:
+            raise DataError(f"{self.name}: at least 2 classes are needed to tell apart; got {self.num_classes}.")
+        missing = [self.class_names[label] for label in (self.class_counts == 0).nonzero().flatten().tolist()]
+        if missing:
+            raise DataError(
+                f"{self.name}: every class needs at least one training image; {name_some(missing)} "
+                f"({len(missing)} of {self.num_classes} classes) have none. Add images of them, or remove the classes."
+                f"{self._notes_after_an_error()}"
+            )
+
     def _require_labels_in_range(self) -> None:
         for name, split in self.splits.items():
             if not len(split):
@@ -105,15 +116,6 @@ class Dataset:
                     f"{self.name}: labels of {self.num_classes} classes lie in [0, {self.num_classes - 1}]; "
                     f"got {wrong} in {name}. Labels start at 0."
                 )
-
-    def _require_every_class(self) -> None:
-        missing = [self.class_names[label] for label in (self.class_counts == 0).nonzero().flatten().tolist()]
-        if missing:
-            raise DataError(
-                f"{self.name}: every class needs at least one training image; {name_some(missing)} "
-                f"({len(missing)} of {self.num_classes} classes) have none. Add images of them, or remove the classes."
-                f"{self._notes_after_an_error()}"
-            )
 
     def _notes_after_an_error(self) -> str:
         """Return the notes as sentences: what was done before often explains what is missing now."""

@@ -93,8 +93,6 @@ def _split_roots(path: Path) -> dict[str, Path]:
     if repeated:
         raise DataError(f"{path} has more than one folder for the split {repeated[0]}. Keep one of them.")
     roots = {_split_of(folder): folder for folder in folders}
-    if "train" not in roots:
-        raise DataError(f"{path} has a folder for {' and '.join(roots)}, but none for train.")
     return {split: roots[split] for split in SPLITS if split in roots}
 
 

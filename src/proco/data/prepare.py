@@ -64,6 +64,7 @@ class DataConfig:
 def prepare(config: DataConfig, progress: Progress | None = None) -> Dataset:
     """Read the data, with its notes saying what was done to it. progress hears of files as they are checked."""
     dataset = config.source.read(progress)
+    dataset.require_trainable()
     if config.profile is not None:
         largest = int(dataset.class_counts.max())
         imbalance = _DEFAULT_IMBALANCE if config.imbalance is None else config.imbalance

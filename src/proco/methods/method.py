@@ -43,7 +43,10 @@ class Term(nn.Module, ABC):
         """Return a scalar from the outputs of each view of a batch, what its images show, and whose logits they are."""
 
     def start_epoch(self) -> None:
-        """Do what is due before the first batch of an epoch; by default nothing."""
+        """Do what is due before the first batch of an epoch; by default let its parts do so."""
+        for part in self.children():
+            if callable(start := getattr(part, "start_epoch", None)):
+                start()
 
 
 class WeightedTerm(NamedTuple):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from proco.augment import Auto, Paste, Sim, View
 from proco.losses.logit_adjustment import LogitAdjustedLoss
-from proco.methods.method import Method, Stage, Targets, Task, Term, WeightedTerm
+from proco.methods.method import Method, Stage, Targets, Task, Term
 from proco.methods.proco import ProCo
 from proco.models.network import Outputs
 
@@ -32,23 +32,25 @@ class SharedClassification(Term):
 @Method.registry.register("proco_plus")
 @dataclass(frozen=True, kw_only=True)
 class ProCoPlus(ProCo):
-    """ProCo with boxes of rare classes pasted into the classifier's view (CutMix), for networks with a teacher.
+    """ProCo with boxes of other images pasted into the classifier's view (CutMix), for networks with a teacher.
 
-    Alone, boxes only move accuracy from frequent classes to rare ones. With a teacher, who sees what they cover and
-    what they show, the mean of all rises. Logits are adjusted by the counts of the images: were boxes counted too, rare
-    classes would lose more than boxes give them.
+    Boxes are of all classes equally often. Alone they take more from frequent classes than they give to rare ones; with
+    a teacher, who says what is then seen, they give more. Logits are adjusted by the counts of the images:
+    were boxes counted too, rare classes would lose by them.
     """
 
     views: tuple[View, ...] = (Auto(cutout=0), Sim(), Sim())
     """The first is the classifier's; the box that is pasted into it stands for the one that Cutout leaves empty."""
-    paste: Paste = field(default_factory=lambda: Paste(probability=1.0))
+    paste: Paste = field(default_factory=Paste)
     """The boxes."""
+
+    def classification(self, task: Task) -> Term:
+        """Return the classifier's term, of the image and of what is pasted in."""
+        return SharedClassification(LogitAdjustedLoss(task.class_counts, tau=self.tau, reduction="none"))
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return ProCo's stages, with boxes where the classifier learns."""
-        criterion = LogitAdjustedLoss(task.class_counts, tau=self.tau, reduction="none")
-        shared = {"logit_adjustment": WeightedTerm(1.0, SharedClassification(criterion))}
         return tuple(
-            replace(stage, paste=self.paste, terms={**stage.terms, **shared}) if shared.keys() & stage.terms else stage
+            replace(stage, paste=self.paste) if "classifier" in stage.learning else stage
             for stage in super().stages(task, epochs)
         )

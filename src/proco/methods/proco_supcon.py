@@ -20,12 +20,6 @@ class Sum(Term):
         for number, term in enumerate(terms):
             self.add_module(str(number), term)
 
-    def start_epoch(self) -> None:
-        """Let the terms know."""
-        for term in self.children():
-            assert isinstance(term, Term)
-            term.start_epoch()
-
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the sum."""
         values: list[Tensor] = [term(outputs, targets, classifier) for term in self.children()]

@@ -22,11 +22,6 @@ class MeanOverViews(Term):
         super().__init__()
         self.criterion = criterion
 
-    def start_epoch(self) -> None:
-        """Let statistics know."""
-        if callable(start := getattr(self.criterion, "start_epoch", None)):
-            start()
-
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean loss."""
         return torch.stack([self.criterion(view, targets.labels) for view in joint_embeddings(outputs)]).mean()
@@ -38,10 +33,6 @@ class BehindFirst(Term):
     def __init__(self, term: Term) -> None:
         super().__init__()
         self.term = term
-
-    def start_epoch(self) -> None:
-        """Let the term know."""
-        self.term.start_epoch()
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the term's value."""
@@ -84,13 +75,17 @@ class TwoBranch(Method):
         if self.classifier_epochs < 0:
             raise ConfigError(f"method.classifier_epochs must not be negative; got {self.classifier_epochs}.")
 
+    def classification(self, task: Task) -> Term:
+        """Return the classifier's term, of the first view."""
+        return Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))
+
     @abstractmethod
     def representation(self, task: Task) -> Term:
         """Return the representation's term, of as many views as it is given."""
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return one joint stage, or the representation's and the classifier's."""
-        classification = WeightedTerm(1.0, Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau)))
+        classification = WeightedTerm(1.0, self.classification(task))
         term = self.representation(task)
         if not self.classifier_epochs:
             terms = {"logit_adjustment": classification, self.branch: WeightedTerm(self.weight, BehindFirst(term))}

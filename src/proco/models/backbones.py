@@ -35,6 +35,8 @@ def build_backbone(name: str, *, in_channels: int = 3, pretrained: bool = False,
         raise ConfigError(f"unknown library {library!r} of backbone {name!r}; write timm/NAME or torchvision/NAME.")
     if bare_name not in _names(library):
         raise _unknown(name, (f"{library}/{known}" for known in _names(library)))
+    if library != "proco" and "experts" in options:
+        raise ConfigError(f"backbone {name!r} cannot be split into experts; resnet32 and its like can.")
     return _BUILDERS[library](bare_name, in_channels, pretrained, options)
 
 

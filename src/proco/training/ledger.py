@@ -13,9 +13,10 @@ LAST_EPOCHS = 20  # whose mean accuracy is kept beside that of the last
 def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
     """Return the ledger's entry for a finished run of a recipe.
 
-    top1, many, medium and few are of the last epoch; best_top1 is that of the best epoch on the split of the curve,
-    kept because papers report it. lanes is how many runs shared the device, and so the seconds. teacher_top1 is that of
-    the run that taught this one, where there was one.
+    top1, many, medium and few are of the last epoch; best_top1 is that of the best epoch on the split of the curve, of
+    those evaluated, kept because papers report it; mean_last_20 is None where not all of these were evaluated. lanes is
+    how many runs shared the device, and so the seconds. teacher_top1 is that of the run that taught this one, where
+    there was one.
     """
     config, summary, records = folder.config(), folder.summary(), folder.records()
     settings = as_settings(config)
@@ -23,7 +24,7 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
         settings["data"]["source"].pop(place)
     split = summary["best_split"]
     curve = [record[split]["top1"] if split in record else None for record in records]
-    last = [record[split]["top1"] for record in records[-LAST_EPOCHS:] if split in record]
+    last = [top1 for top1 in curve[-LAST_EPOCHS:] if top1 is not None]
     return {
         "recipe": recipe,
         "method": settings["method"]["name"],
@@ -36,7 +37,7 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
         "balanced_accuracy": _rounded(summary["balanced_accuracy"]),
         **({"teacher_top1": _rounded(summary["teacher_top1"])} if config.teacher else {}),
         "best_top1": _rounded(summary["best_top1"]),
-        "mean_last_20": _rounded(sum(last) / len(last)),
+        "mean_last_20": _rounded(sum(last) / len(last) if len(last) == len(curve[-LAST_EPOCHS:]) else None),
         "seconds": _rounded(summary["seconds"]),
         "images_per_second": _rounded(summary["images_per_second"]),
         "lanes": int(config.made_with.get("lanes", "1")),

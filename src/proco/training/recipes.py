@@ -1,16 +1,19 @@
 """Recipes by name: YAML files of settings, those that ship with the package and those of the user."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from proco.augment import Weak
+from proco.augment import View, Weak
 from proco.config import RECIPES, Settings, as_settings, merge, overlay, read_recipe
 from proco.data.source import source_of
 from proco.errors import ConfigError
 from proco.methods import Method
 from proco.registry import suggest
 from proco.training.settings import TrainConfig
+
+_COURSE = ("optim", "ema", "renew_statistics")  # the settings of how training goes on
 
 
 def recipe_names() -> list[str]:
@@ -27,14 +30,15 @@ def find_recipe(name: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    if path.is_dir() and name not in recipe_names():
+    names = recipe_names()
+    if name in names:
+        return RECIPES / f"{name}.yaml"
+    if path.is_dir():
         raise ConfigError(f"{name} is a folder, not a recipe. Is it data? Then give it with --data {name}.")
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"there is no file {name}.")
-    if name not in recipe_names():
-        hint = suggest(name, recipe_names(), otherwise="proco recipes lists them.")
-        raise ConfigError(f"there is no recipe {name!r}; {hint} A file of your own is given by its path.")
-    return RECIPES / f"{name}.yaml"
+    hint = suggest(name, names, otherwise="proco recipes lists them.")
+    raise ConfigError(f"there is no recipe {name!r}; {hint} A file of your own is given by its path.")
 
 
 def load_recipe(name: str, *overrides: Settings) -> TrainConfig:
@@ -50,18 +54,21 @@ def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainCo
     """Return the settings for data of one's own: what suits it, then a recipe where one is named, then the overrides.
 
     Where the recipe has data of its own, what it says about that goes with it, but for the size of what the network
-    sees. Where nobody names the views, the classifier's is a weak one, whatever the method, a teacher's too: policies
-    found on other data need not suit this.
+    sees, and its course of training is whole as it stands. Where nobody names the views, the classifier's is a weak
+    one, whatever the method: policies found on other data need not suit this. A teacher whose own are not named has
+    those of the run.
     """
-    recipe = {} if name is None else _without_its_data(read_recipe(find_recipe(name)))
+    base, recipe = read_recipe(RECIPES / "_own_data.yaml"), {} if name is None else read_recipe(find_recipe(name))
+    if "source" in recipe.get("data", {}):
+        base, recipe = _without(base, *_COURSE), _without_its_data(recipe)
     source = {"data": {"source": as_settings(source_of(path))}}
-    settings = overlay(read_recipe(RECIPES / "_own_data.yaml"), recipe, source, *overrides)
+    settings = overlay(base, recipe, source, *overrides)
     config = merge(TrainConfig, settings)
     if not _names_views(settings["method"]):
-        config = replace(config, method=_with_weak_view(config.method))
+        config = replace(config, method=_with_views(config.method, (Weak(),)))
     teacher = config.teacher
     if teacher is not None and "method" in teacher.run and not _names_views(teacher.run["method"]):
-        method = as_settings(_with_weak_view(config.teaching_run().method))
+        method = as_settings(_with_views(config.teaching_run().method, config.method.views))
         config = replace(config, teacher=replace(teacher, run={**teacher.run, "method": method}))
     return _from_anywhere(config)
 
@@ -70,16 +77,19 @@ def _names_views(method: Any) -> bool:
     return isinstance(method, dict) and "views" in method
 
 
-def _with_weak_view(method: Method) -> Method:
-    return replace(method, views=(Weak(), *method.views[1:]))
+def _with_views(method: Method, views: Sequence[View]) -> Method:
+    """Return the method with these as its first views, as far as it has so many."""
+    return replace(method, views=(*views, *method.views[len(views) :])[: len(method.views)])
 
 
 def _without_its_data(recipe: dict[str, Any]) -> dict[str, Any]:
     """Return a recipe for other data: subsets, statistics and results of its own do not go along."""
-    if "source" not in recipe.get("data", {}):
-        return recipe
-    rest = {name: value for name, value in recipe.items() if name not in ("about", "published", "data")}
-    return rest | {"data": {name: value for name, value in recipe["data"].items() if name in ("size", "centre")}}
+    kept = {name: value for name, value in recipe["data"].items() if name in ("size", "centre")}
+    return _without(recipe, "about", "published") | {"data": kept}
+
+
+def _without(settings: Settings, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in names}
 
 
 def _from_anywhere(config: TrainConfig) -> TrainConfig:

@@ -37,7 +37,10 @@ def fit_or_reuse(
     data: where the data is taken from, by runs that share it.
     """
     if folder.is_begun:
-        before, now = (as_settings(replace(one, made_with={})) for one in (folder.config(), config))
+        # What is said about a run, and with what it was made, does not change it.
+        before, now = (
+            as_settings(replace(one, about="", published={}, made_with={})) for one in (folder.config(), config)
+        )
         if names := ", ".join(name for name, value in before.items() if now[name] != value):
             raise RunError(
                 f"{folder.path} holds a run with other settings ({names}); choose another folder with --out."

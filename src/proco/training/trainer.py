@@ -60,6 +60,7 @@ class Trainer:
         self.device = find_device(config.engine.device)
         self.autocast = set_precision(config.engine, self.device)
         self.dataset = _on_device(dataset or (data or SharedData()).prepare(config.data, progress), self.device)
+        self.dataset.require_trainable()
         if set(self.dataset.splits) == {"train"}:
             raise ConfigError(
                 f"{self.dataset.name} has neither a validation nor a test split, and data.validation is 0: there is "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from proco.cli.tables import GROUPS
+from proco.cli.tables import GROUPS, accuracy_table
 from proco.cli.train import recipe_label
 
 if TYPE_CHECKING:
@@ -198,22 +198,12 @@ def run_folder(out: Path, recipe: str, seed: int) -> Path:
 
 
 def _show(console: "Console", summaries: dict[str, list[dict[str, Any]]], seeds: list[int]) -> None:
-    from rich import box
-    from rich.table import Table
-
     first = next(iter(summaries))
     split = summaries[first][0]["split"]
     folders = {f"{Path(recipe_label(recipe)).parent}/" for recipe in summaries}
     shared = folders.pop() if len(folders) == 1 else ""
     spread = ", mean ± standard deviation" if len(seeds) > 1 else ""
-    table = Table(
-        title=f"accuracy on {split}, last epoch, %, seeds {', '.join(map(str, seeds))}{spread}",
-        box=box.SIMPLE,
-        title_justify="left",
-    )
-    table.add_column("")
-    for name in (*GROUPS, "all"):
-        table.add_column(name, justify="right")
+    table = accuracy_table(f"accuracy on {split}, last epoch, %, seeds {', '.join(map(str, seeds))}{spread}")
     if len(summaries) > 1:
         table.add_column("difference", justify="right")
     for recipe, runs in summaries.items():

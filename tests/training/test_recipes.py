@@ -214,6 +214,13 @@ def test_a_teacher_sees_own_data_as_its_pupil_does(own_data: Path, tmp_path: Pat
     assert load_own_data(own_data, str(mine)).teaching_run().method.views == (Plain(), Sim())
 
 
+def test_a_finished_teacher_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = load_recipe("quickstart/proco", {"teacher": {"path": "runs/large"}})
+    assert config.teacher is not None
+    assert config.teacher.path == tmp_path / "runs" / "large"
+
+
 def test_what_is_said_about_own_data_counts(own_data: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("data: {validation: 0.2}\nmethod: {name: logit_adjustment, views: [auto]}\n")

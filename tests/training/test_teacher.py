@@ -12,6 +12,7 @@ from tests.training.test_runs import npz_config
 
 from proco.config import as_settings, merge
 from proco.data.dataset import Dataset
+from proco.data.images import ArrayImages
 from proco.errors import ConfigError
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.proco import ProCo
@@ -63,6 +64,7 @@ def test_the_teaching_run_is_this_one_but_for_what_is_said() -> None:
         ({"run": {"epoch": 2}}, r"teacher\.run: unknown setting 'epoch'; did you mean 'epochs'"),
         ({"run": {"network": 5}}, r"teacher\.run: network: expected settings of its own, got 5"),
         ({"run": {"ema": 2.0}}, r"teacher\.run: ema is a decay between 0 and 1; got 2"),
+        ({"run": {"ema": 0.9}, "path": "runs/a"}, r"teacher\.path is of a finished run, .* give one of them"),
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], sentence: str) -> None:
@@ -125,9 +127,37 @@ def test_run_is_taught_by_the_network_that_the_first_one_kept(tiny_dataset: Data
     alone = RunFolder(tmp_path / "alone")
     Trainer(CONFIG.teaching_run(), tiny_dataset).fit(alone)
     assert folder.teacher.weights_file.read_bytes() == alone.weights_file.read_bytes()
-    assert trainer.teacher is not None
-    for name, value in alone.load_weights().items():
-        assert torch.equal(trainer.teacher.network.state_dict()[name], value)
+
+
+def test_a_finished_run_teaches_as_one_that_is_trained_for_it(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    whole, alone, lent = (RunFolder(tmp_path / name) for name in ("whole", "alone", "lent"))
+    Trainer(CONFIG, tiny_dataset).fit(whole)
+    its = Trainer(CONFIG.teaching_run(), tiny_dataset).fit(alone)
+    config, told = replace(CONFIG, teacher=TeacherConfig(path=alone.path, weight=0.5)), _Told()
+    summary = Trainer(config, tiny_dataset).fit(lent, told)
+    assert told.names == [""]
+    assert not lent.teacher.is_begun
+    assert lent.weights_file.read_bytes() == whole.weights_file.read_bytes()
+    assert summary["teacher_top1"] == its["top1"]
+    assert "path" not in entry_of(lent, "taught")["config"]["teacher"]
+    assert merge(TrainConfig, as_settings(config)) == config
+
+
+def test_a_finished_run_that_cannot_teach_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    config = replace(CONFIG, teacher=TeacherConfig(path=folder.path))
+    with pytest.raises(RunError, match="is not a run folder"):
+        Trainer(config, tiny_dataset)
+    Trainer(replace(CONFIG, teacher=None, epochs=1), tiny_dataset).fit(folder)
+    others = replace(tiny_dataset, class_names=("green", "red", "blue", "yellow"))
+    with pytest.raises(RunError, match=r"knows 'red', 'green', .*; it cannot teach 'green', 'red'"):
+        Trainer(config, others)
+    splits = {
+        name: replace(split, images=ArrayImages(split.images.pixels[:, :1]))
+        for name, split in tiny_dataset.splits.items()
+    }
+    with pytest.raises(RunError, match="takes images of 3 channels; got 1"):
+        Trainer(config, replace(tiny_dataset, splits=splits))
 
 
 def test_much_of_it_makes_the_network_say_what_the_teacher_says(tiny_dataset: Dataset, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class Classifier:
     def __call__(self, images: Tensor) -> Tensor:
         """Return the scores (N, K) of images, uint8 (N, C, H, W) of any size, cut and resized as in the run."""
         array = ArrayImages(images)
-        self._require_channels(array.channels)
+        self.require_channels(array.channels)
         cut = Cut(CentreWindow(self.config.data.centre), torch.empty(len(array), 0))
         (views,) = array.cut(torch.arange(len(array)), [cut], self.size, self.device)
         with autocast_to(self.autocast, self.device):
@@ -80,7 +80,7 @@ class Classifier:
 
     def evaluate(self, split: Split) -> Metrics:
         """Return the metrics on a split whose labels are positions in class_names; see `splits_of`."""
-        self._require_channels(split.images.channels)
+        self.require_channels(split.images.channels)
         return evaluate(
             self.network,
             self.config.method.predict,
@@ -101,6 +101,7 @@ class Classifier:
         labels = torch.tensor([self.class_names.index(name) for name in dataset.class_names])
         return {name: replace(split, labels=labels[split.labels]) for name, split in dataset.splits.items()}
 
-    def _require_channels(self, channels: int) -> None:
+    def require_channels(self, channels: int) -> None:
+        """Refuse images of other channels than the network's."""
         if channels != self.channels:
             raise RunError(f"the network takes images of {self.channels} channels; got {channels}.")

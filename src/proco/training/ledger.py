@@ -22,6 +22,8 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
     settings = as_settings(config)
     for place in config.data.source.places():  # where it lay on that machine tells nobody anything
         settings["data"]["source"].pop(place)
+    if config.teacher is not None:
+        settings["teacher"].pop("path")
     split = summary["best_split"]
     curve = [record[split]["top1"] if split in record else None for record in records]
     last = [top1 for top1 in curve[-LAST_EPOCHS:] if top1 is not None]

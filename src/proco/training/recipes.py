@@ -93,4 +93,7 @@ def _without(settings: Settings, *names: str) -> dict[str, Any]:
 
 
 def _from_anywhere(config: TrainConfig) -> TrainConfig:
-    return replace(config, data=replace(config.data, source=config.data.source.from_anywhere()))
+    data, teacher = replace(config.data, source=config.data.source.from_anywhere()), config.teacher
+    if teacher is not None and teacher.path is not None:
+        teacher = replace(teacher, path=teacher.path.absolute())
+    return replace(config, data=data, teacher=teacher)

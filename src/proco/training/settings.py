@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from proco.config import as_settings, merge
@@ -55,6 +56,8 @@ class TeacherConfig:
     run: dict[str, Any] = field(default_factory=dict)
     """What is other in it than in this run, such as {network: {options: {experts: 3}}}; nothing makes a second
     generation."""
+    path: Path | None = None
+    """The folder of a finished run, of the same classes, that teaches instead: none is trained then."""
     weight: float = 1.0
     """Of the divergence from what it says."""
     temperature: float = 3.0
@@ -62,6 +65,8 @@ class TeacherConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot teach."""
+        if self.path is not None and self.run:
+            raise ConfigError("teacher.path is of a finished run, teacher.run of one to be trained; give one of them.")
         for name in ("weight", "temperature"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"teacher.{name} must be positive and finite; got {getattr(self, name):g}.")
@@ -107,11 +112,11 @@ class TrainConfig:
             raise ConfigError("renew_statistics is of the average of the weights; set ema too.")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ConfigError(f"ema is a decay between 0 and 1; got {self.ema:g}.")
-        if self.teacher is not None:
+        if self.teacher is not None and self.teacher.path is None:
             self.teaching_run()
 
     def teaching_run(self) -> "TrainConfig":
-        """Return the settings of the run that teaches this one."""
+        """Return the settings of the run that is trained to teach this one."""
         assert self.teacher is not None
         for name in ("data", "engine", "teacher"):
             if name in self.teacher.run:

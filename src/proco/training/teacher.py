@@ -9,6 +9,7 @@ from torch import Tensor
 from proco.methods.distillation import Distillation
 from proco.methods.method import Method, Stage, WeightedTerm
 from proco.models.network import Network
+from proco.training.classifier import Classifier
 from proco.training.settings import TeacherConfig
 
 
@@ -23,6 +24,12 @@ class Teacher:
     def __post_init__(self) -> None:
         """Freeze the network."""
         self.network.requires_grad_(False).eval()
+
+    @classmethod
+    def of(cls, classifier: Classifier) -> "Teacher":
+        """Return what a finished run has left as a teacher."""
+        counts = classifier.class_counts.to(classifier.device)
+        return cls(classifier.network, classifier.config.method, counts)
 
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:

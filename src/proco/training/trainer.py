@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from proco.data.dataset import Dataset
+from proco.data.dataset import Dataset, name_some
 from proco.data.decode import Progress, set_decode_threads
 from proco.data.prepare import SharedData
 from proco.distributed import all_reduce_sum, is_main_process, rank, world_size
@@ -58,7 +58,6 @@ class Trainer:
         self.config = config
         set_decode_threads(config.engine.workers)
         self.device = find_device(config.engine.device)
-        self.autocast = set_precision(config.engine, self.device)
         self.dataset = _on_device(dataset or (data or SharedData()).prepare(config.data, progress), self.device)
         self.dataset.require_trainable()
         if set(self.dataset.splits) == {"train"}:
@@ -94,7 +93,24 @@ class Trainer:
             self.terms.double()
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = None if config.ema is None else MovingAverage(self.network, config.ema)
-        self.teacher = None if config.teacher is None else Trainer(config.teaching_run(), self.dataset)
+        self.teacher = self._make_teacher()
+        self.autocast = set_precision(config.engine, self.device)  # last: what a teacher sets for itself is over
+
+    def _make_teacher(self) -> "Trainer | Classifier | None":
+        """Return a trainer for the run that is to teach, or what one has left; what does not fit is said now."""
+        config = self.config.teacher
+        if config is None:
+            return None
+        if config.path is None:
+            return Trainer(self.config.teaching_run(), self.dataset)
+        teacher = Classifier.of(RunFolder(config.path), str(self.device))
+        if teacher.class_names != self.dataset.class_names:
+            raise RunError(
+                f"the run in {config.path} knows {name_some(teacher.class_names)}; it cannot teach "
+                f"{name_some(self.dataset.class_names)}, which must be the same in the same order."
+            )
+        teacher.require_channels(self.dataset.splits["train"].images.channels)
+        return teacher
 
     def _make_stages(self) -> tuple[Stage, ...]:
         """Return the stages of the method for the network, with what a teacher adds."""
@@ -153,10 +169,6 @@ class Trainer:
         )
         return classifier.evaluate(self.dataset.splits[split])
 
-    def take_weights(self, folder: RunFolder) -> None:
-        """Become what the run in the folder has kept: its network, or its average."""
-        self.network, self.average = folder.fill(self.network, folder.load_weights()), None
-
     def fit(
         self, folder: RunFolder, listener: Listener | None = None, *, resume: bool = False, name: str = ""
     ) -> dict[str, Any]:
@@ -172,8 +184,8 @@ class Trainer:
         if course.data != self.dataset.hash:
             raise RunError(f"the data of the run in {folder.path} has changed since it began; train anew.")
         listener = listener or Silent()
-        teacher = None if self.teacher is None else self._finished(self.teacher, folder.teacher, listener)
-        if teacher is not None and checkpoint is None and is_main_process():
+        teacher = None if self.teacher is None else self._taught_by(self.teacher, folder.teacher, listener)
+        if isinstance(self.teacher, Trainer) and checkpoint is None and is_main_process():
             course.seconds = folder.teacher.summary()["seconds"]
         listener.on_start(course.epoch, self.epochs, name)
         own_random_numbers = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
@@ -187,15 +199,17 @@ class Trainer:
                 first_epoch += stage.epochs
         return self._finish(folder, course)
 
-    def _finished(self, teacher: "Trainer", folder: RunFolder, listener: Listener) -> Teacher:
-        """Train the teacher in its folder, or go on there; where that was done before, read what it has kept."""
+    def _taught_by(self, teacher: "Trainer | Classifier", folder: RunFolder, listener: Listener) -> Teacher:
+        """Return the teacher; one that is not finished is trained in the folder, or goes on there."""
+        if isinstance(teacher, Classifier):
+            return Teacher.of(teacher)
         if not folder.is_finished:
             teacher.fit(folder, listener, resume=folder.is_begun, name="teacher")
-        elif folder.summary()["data_hash"] != self.dataset.hash:
+            # Not what it has left in the folder, which ranks of other machines need not see.
+            return Teacher(teacher.evaluated_network, teacher.config.method, self.class_counts.to(self.device))
+        if folder.summary()["data_hash"] != self.dataset.hash:
             raise RunError(f"the data of the run in {folder.path} has changed since it ended; train anew.")
-        else:
-            teacher.take_weights(folder)
-        return Teacher(teacher.evaluated_network, teacher.config.method, self.class_counts.to(self.device))
+        return Teacher.of(Classifier.of(folder, str(self.device)))
 
     def _train_stage(
         self,
@@ -320,8 +334,9 @@ class Trainer:
             "class_counts": self.class_counts.tolist(),
             "notes": [*self.dataset.notes, *self._warnings()],
         }
-        if self.teacher is not None:
-            summary["teacher_top1"] = folder.teacher.summary()["top1"]
+        if self.config.teacher is not None:
+            teacher = RunFolder(self.config.teacher.path) if self.config.teacher.path else folder.teacher
+            summary["teacher_top1"] = teacher.summary()["top1"]
         folder.save_weights(self.evaluated_network.state_dict())
         folder.save_summary(summary)
         return summary

@@ -12,7 +12,7 @@ from proco.data.images import ArrayImages
 from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
 from proco.training import loader as loader_module
-from proco.training.loader import EpochLoader
+from proco.training.loader import EpochLoader, fitting_batch
 
 VIEWS = (Auto(padding=2, cutout=4), Sim(), Sim())
 
@@ -150,6 +150,15 @@ def test_a_batch_that_ranks_cannot_share_is_refused(tiny_dataset: Dataset, monke
     monkeypatch.setattr(loader_module, "world_size", lambda: 3)
     with pytest.raises(ConfigError, match="batch_size 8 cannot be shared by 3 ranks"):
         make_loader(tiny_dataset)
+
+
+@pytest.mark.parametrize(("images", "batch"), [(1, 16), (79, 16), (600, 32), (2478, 128), (5000, 256), (10**6, 256)])
+def test_automatic_batch_is_near_a_sixteenth_of_the_images(
+    images: int, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fitting_batch(images) == batch
+    monkeypatch.setattr(loader_module, "world_size", lambda: 3)
+    assert fitting_batch(images) == batch // 3 * 3
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -24,7 +24,7 @@ from proco.optim import SGD, OptimConfig
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import EngineConfig, TrainConfig
-from proco.training.trainer import Trainer, _fitting_batch
+from proco.training.trainer import Trainer
 
 PROCO = ProCo(views=(Weak(padding=1), Sim(scale=(0.5, 1.0)), Sim(scale=(0.5, 1.0))))
 
@@ -325,11 +325,6 @@ def test_caller_keeps_its_random_numbers(tiny_dataset: Dataset, tmp_path: Path) 
     torch.manual_seed(3)
     fit(small_config(epochs=1), tiny_dataset, tmp_path / "run")
     assert torch.equal(torch.rand(1), expected)
-
-
-@pytest.mark.parametrize(("images", "batch"), [(1, 16), (79, 16), (600, 32), (2478, 128), (5000, 256), (10**6, 256)])
-def test_automatic_batch_is_near_a_sixteenth_of_the_images(images: int, batch: int) -> None:
-    assert _fitting_batch(images) == batch
 
 
 def test_automatic_batch_scales_the_learning_rate(tiny_dataset: Dataset, tmp_path: Path) -> None:

@@ -91,6 +91,11 @@ class Dataset:
             content.update(name.encode() + split.labels.numpy().astype("<i8").tobytes() + split.images.fingerprint)
         return content.hexdigest()
 
+    def to(self, device: torch.device) -> "Dataset":
+        """Return the same with its images kept on the device, where they can be."""
+        splits = {name: replace(split, images=split.images.to(device)) for name, split in self.splits.items()}
+        return replace(self, splits=splits)
+
     def require_trainable(self) -> None:
         """Refuse data without training images, of fewer than two classes, or with a class that has none."""
         if "train" not in self.splits:

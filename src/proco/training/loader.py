@@ -4,6 +4,7 @@ Everything random is drawn for the whole epoch before it begins, from generators
 undergoes depends on its place in the epoch alone: not on the batch size, the device or the number of ranks.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -180,3 +181,8 @@ def _one_ahead(make: Callable[[Tensor], list[Tensor]], blocks: Sequence[Tensor])
             pending = ahead.submit(make, following)
             yield made
         yield pending.result()
+
+
+def fitting_batch(num_images: int) -> int:
+    """Return a power of two near a sixteenth of the images, from 16 to 256, or what of it the ranks share evenly."""
+    return int(2 ** min(max(round(math.log2(max(num_images, 1) / 16)), 4), 8)) // world_size() * world_size()

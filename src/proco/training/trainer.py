@@ -1,6 +1,5 @@
 """The training loop: stages, epochs, steps; evaluation, records and checkpoints between them."""
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -28,7 +27,7 @@ from proco.training.ema import MovingAverage
 from proco.training.journal import Journal, Listener, Silent
 from proco.training.lanes import lanes_now, wait_for
 from proco.training.learner import Learner, Step
-from proco.training.loader import Batch, EpochLoader
+from proco.training.loader import Batch, EpochLoader, fitting_batch
 from proco.training.made_with import made_with
 from proco.training.pixels import image_size, normalisation
 from proco.training.records import best_of, means_of, scalars_of
@@ -58,7 +57,8 @@ class Trainer:
         self.config = config
         set_decode_threads(config.engine.workers)
         self.device = find_device(config.engine.device)
-        self.dataset = _on_device(dataset or (data or SharedData()).prepare(config.data, progress), self.device)
+        # On the device once: there the views are made. Files stay where they are.
+        self.dataset = (dataset or (data or SharedData()).prepare(config.data, progress)).to(self.device)
         self.dataset.require_trainable()
         if set(self.dataset.splits) == {"train"}:
             raise ConfigError(
@@ -130,7 +130,7 @@ class Trainer:
         return EpochLoader(
             train,
             stage.views,
-            batch_size=_fitting_batch(len(train)) // world_size() * world_size() if wanted == "auto" else wanted,
+            batch_size=fitting_batch(len(train)) if wanted == "auto" else wanted,
             size=self.size,
             seed=self.config.seed,
             device=self.device,
@@ -340,14 +340,3 @@ class Trainer:
         folder.save_weights(self.evaluated_network.state_dict())
         folder.save_summary(summary)
         return summary
-
-
-def _fitting_batch(num_images: int) -> int:
-    """Return a power of two near a sixteenth of the images, from 16 to 256."""
-    return int(2 ** min(max(round(math.log2(max(num_images, 1) / 16)), 4), 8))
-
-
-def _on_device(dataset: Dataset, device: torch.device) -> Dataset:
-    """Move arrays to the device once: there the views are made. Files stay where they are."""
-    splits = {name: replace(split, images=split.images.to(device)) for name, split in dataset.splits.items()}
-    return replace(dataset, splits=splits)

@@ -123,7 +123,7 @@ def as_settings(config: object) -> dict[str, Any]:
     """Return a config dataclass as plain settings, from which `merge` builds an equal one."""
     settings: dict[str, Any] = {"name": config.registry.name_of(type(config))} if isinstance(config, Choice) else {}
     assert dataclasses.is_dataclass(config)
-    return settings | {field.name: plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
+    return settings | {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
 
 
 def overlay(*layers: Settings) -> dict[str, Any]:
@@ -246,12 +246,12 @@ class _MismatchError(ConfigError):
         self.expected = expected
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return a value of a config as YAML has it: numbers, text, lists, mappings."""
     if dataclasses.is_dataclass(value):
         return as_settings(value)
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
+        return [_plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value

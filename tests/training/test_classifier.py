@@ -65,6 +65,14 @@ def test_data_may_lack_classes_and_name_them_in_another_order(folder: RunFolder,
         classifier.evaluate(grey)
 
 
+def test_caller_keeps_its_random_numbers(folder: RunFolder) -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    Classifier.of(folder, "cpu")
+    assert torch.equal(torch.rand(1), expected)
+
+
 def test_double_precision_stays(tiny_dataset: Dataset, tmp_path: Path) -> None:
     config = npz_config(tmp_path / "data.npz", tiny_dataset, epochs=1)
     folder = RunFolder(tmp_path / "run")

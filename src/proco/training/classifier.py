@@ -43,12 +43,13 @@ class Classifier:
         config = replace(config, network=replace(config.network, pretrained=False))  # no weights to fetch
         on = find_device(device)
         unknown = torch.zeros(weights["normalise.mean"].numel())  # its numbers come with the weights
-        network = Network(
-            config.network,
-            len(summary["class_names"]),
-            Normalise(unknown, unknown),
-            with_projector=config.method.needs_projector,
-        )
+        with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
+            network = Network(
+                config.network,
+                len(summary["class_names"]),
+                Normalise(unknown, unknown),
+                with_projector=config.method.needs_projector,
+            )
         if config.engine.precision == "float64":
             network.double()
         network = folder.fill(network, weights).to(on).eval()

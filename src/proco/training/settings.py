@@ -99,7 +99,7 @@ class TrainConfig:
     """Take the batch statistics of the average anew, over the views of an epoch, whenever it is evaluated: the average
     of those that the weights had on their way need not be those of the average of the weights."""
     teacher: TeacherConfig | None = None
-    """A run that comes first and teaches this one."""
+    """A run that comes first, or is finished, and teaches this one."""
     made_with: dict[str, str] = field(default_factory=dict)
     """Versions and commit, filled in by the run that saves its settings."""
 

@@ -110,8 +110,9 @@ class SGD(nn.Module):
         """Move the parameters along their gradient, by config.sharpness all together, until the block ends."""
         gradients = self._gradients()
         moving: list[Tensor] = [self.learning[number] for number in gradients]
-        before = [parameter.detach().clone() for parameter in moving]
+        before = [torch.empty_like(parameter) for parameter in moving]
         with torch.no_grad():
+            torch._foreach_copy_(before, moving)
             length = torch.stack(torch._foreach_norm(list(gradients.values()))).norm()
             scale = self.config.sharpness / length.clamp_min(1e-12)
             torch._foreach_add_(moving, list(torch._foreach_mul(list(gradients.values()), scale)))
@@ -119,8 +120,7 @@ class SGD(nn.Module):
             yield
         finally:
             with torch.no_grad():
-                for parameter, old in zip(moving, before, strict=True):
-                    parameter.copy_(old)
+                torch._foreach_copy_(moving, before)
 
     @torch.no_grad()
     def step(self) -> None:

@@ -8,9 +8,10 @@ from torch import nn
 
 from proco.errors import ConfigError
 from proco.models.running_statistics import (
+    follow_the_batch,
     in_evaluation_mode,
     keep_running_statistics,
-    renew_running_statistics,
+    running_statistics,
 )
 
 
@@ -24,25 +25,26 @@ def batches(number: int) -> list[torch.Tensor]:
     return [torch.randn(8, 3, 6, 6, generator=generator) + count for count in range(number)]
 
 
-def test_renewed_statistics_are_means_over_the_batches() -> None:
+def test_statistics_follow_the_batch_until_the_block_ends() -> None:
     network = make()
     network(batches(1)[0])  # leaves something behind
     network.eval()
-    renew_running_statistics(network, batches(3))
-    hidden = [network[0](images).transpose(0, 1).flatten(1) for images in batches(3)]
-    torch.testing.assert_close(network[1].running_mean, torch.stack([values.mean(1) for values in hidden]).mean(0))
-    torch.testing.assert_close(network[1].running_var, torch.stack([values.var(1) for values in hidden]).mean(0))
+    first, last = batches(2)
+    with follow_the_batch(network):
+        network(first)
+        network(last)
+    hidden = network[0](last).transpose(0, 1).flatten(1)
+    torch.testing.assert_close(network[1].running_mean, hidden.mean(1))
+    torch.testing.assert_close(network[1].running_var, hidden.var(1))
     assert network[1].momentum == 0.1
     assert not network.training
 
 
-def test_later_norms_see_what_training_would_show_them() -> None:
-    """Statistics are of hidden values normalised by the batch, not by the running statistics before them."""
-    network = make().train()
-    renew_running_statistics(network, batches(1))
-    hidden = network[:4](batches(1)[0])
-    torch.testing.assert_close(network[4].running_mean, hidden.mean(0))
-    assert network.training
+def test_statistics_that_are_not_kept_are_not_listed() -> None:
+    network = nn.Sequential(nn.BatchNorm1d(4), nn.BatchNorm1d(4, track_running_stats=False), nn.Linear(4, 4))
+    mean, variance = running_statistics(network)
+    assert mean is network[0].running_mean
+    assert variance is network[0].running_var
 
 
 def test_kept_statistics_stay_though_the_batch_normalises() -> None:

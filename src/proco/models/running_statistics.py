@@ -1,32 +1,30 @@
-"""Running statistics, of batch norms and of losses: computing without leaving a trace in them, and taking them anew."""
+"""Running statistics, of batch norms and of losses: computing without a trace in them, or with no other."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from proco.errors import ConfigError
 
 
-@torch.no_grad()
-def renew_running_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
-    """Make the running means and variances of batch norms the plain means over what the batches give.
+def running_statistics(module: nn.Module) -> list[Tensor]:
+    """Return the running mean and variance of every batch norm that keeps them."""
+    both = (statistic for norm in _norms(module) for statistic in (norm.running_mean, norm.running_var))
+    return [statistic for statistic in both if statistic is not None]
 
-    For weights that have not been trained as they are, such as the mean of others.
-    """
-    norms = _norms(network)
-    momenta = [norm.momentum for norm in norms]
-    was_training = network.training
-    network.train()
-    for number, images in enumerate(batches):
-        for norm in norms:
-            norm.momentum = 1 / (number + 1)
-        network(images)
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum
-    network.train(was_training)
+
+@contextmanager
+def follow_the_batch(module: nn.Module) -> Iterator[None]:
+    """Train until the block ends, the running statistics of batch norms being those of the last batch alone."""
+    was_training = module.training
+    module.train()
+    try:
+        with _momentum(module, 1.0):
+            yield
+    finally:
+        module.train(was_training)
 
 
 @contextmanager
@@ -35,17 +33,10 @@ def keep_running_statistics(module: nn.Module) -> Iterator[None]:
 
     For norms with a momentum: those without one average over the batches they have counted, and go on counting.
     """
-    norms = _norms(module)
-    momenta = [norm.momentum for norm in norms]
-    if None in momenta:
+    if any(norm.momentum is None for norm in _norms(module)):
         raise ConfigError("batch norms without a momentum take every batch into their statistics; set one.")
-    for norm in norms:
-        norm.momentum = 0.0
-    try:
+    with _momentum(module, 0.0):
         yield
-    finally:
-        for norm, momentum in zip(norms, momenta, strict=True):
-            norm.momentum = momentum
 
 
 @contextmanager
@@ -62,6 +53,20 @@ def in_evaluation_mode(module: nn.Module) -> Iterator[None]:
     finally:
         for part in parts:
             part.training = True
+
+
+@contextmanager
+def _momentum(module: nn.Module, momentum: float) -> Iterator[None]:
+    """Give every batch norm this momentum until the block ends."""
+    norms = _norms(module)
+    before = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = momentum
+    try:
+        yield
+    finally:
+        for norm, old in zip(norms, before, strict=True):
+            norm.momentum = old
 
 
 def _norms(module: nn.Module) -> list[_BatchNorm]:

@@ -27,8 +27,11 @@ class MovingAverage(nn.Module):
         """Move towards the network's present weights."""
         self.steps += 1
         share = 1 - ((1 + self.steps) / (10 + self.steps)).clamp_max(self.decay)
-        for average, current in zip(self.network.state_dict().values(), network.state_dict().values(), strict=True):
-            if average.is_floating_point():
-                average.lerp_(current, share.to(average.dtype))
-            else:
-                average.copy_(current)
+        pairs = list(zip(self.network.state_dict().values(), network.state_dict().values(), strict=True))
+        averages, currents = zip(*(pair for pair in pairs if pair[0].is_floating_point()), strict=True)
+        # All at once: on a GPU each of hundreds of small tensors would else be a kernel of its own.
+        moves = torch._foreach_sub(currents, averages)
+        torch._foreach_mul_(moves, share.to(averages[0].dtype))
+        torch._foreach_add_(averages, moves)
+        if whole := [pair for pair in pairs if not pair[0].is_floating_point()]:
+            torch._foreach_copy_([average for average, _ in whole], [current for _, current in whole])

@@ -8,15 +8,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from proco.distributed import world_size
-from proco.kernels.launch import rehearsal
 from proco.methods.method import PARTS, Stage, Targets, Term, WeightedTerm
 from proco.models.network import Network, Outputs
 from proco.models.running_statistics import in_evaluation_mode, keep_running_statistics
 from proco.optim import SGD
 from proco.training.device import autocast_to
 from proco.training.ema import MovingAverage
-from proco.training.lanes import recording_stream
 from proco.training.loader import Batch
+from proco.training.recording import Recording
 from proco.training.teacher import Teacher
 
 # Buffers, running statistics and class moments, are the same on every rank: DDP need not send them with each batch. The
@@ -82,11 +81,8 @@ def term_weights(terms: Mapping[str, WeightedTerm]) -> Tensor:
 class Step:
     """Forward, backward and update for one batch, plain, compiled or recorded.
 
-    A recorded step (CUDA graph) is captured at the first batch and replayed for all others: the host then only copies
-    the batch and starts the replay. Nothing in it waits for the device. teacher: says what the first view shows.
+    teacher: says what the first view shows.
     """
-
-    _TRIALS = 3  # steps run before recording, as torch asks for; what they change is put back
 
     def __init__(
         self,
@@ -104,9 +100,7 @@ class Step:
         if world_size() > 1:
             forward = DistributedDataParallel(learner, **{_SYNC_BUFFERS: False})  # type: ignore[arg-type]
         self.forward = torch.compile(forward, dynamic=False) if compile else forward
-        self.graph = torch.cuda.CUDAGraph() if graph else None
-        self.batch: Batch | None = None
-        self.values: Tensor | None = None
+        self.recording = self._recording() if graph else None
 
     def go_uphill(self, uphill: bool) -> None:
         """Take gradients where the weights, moved along them, lie higher, or no longer; what is recorded is made anew.
@@ -114,22 +108,23 @@ class Step:
         The device must have done what was asked of it.
         """
         if uphill != self.uphill:
-            self.uphill, self.batch, self.values = uphill, None, None
-            self.graph = None if self.graph is None else torch.cuda.CUDAGraph()
+            self.uphill = uphill
+            self.recording = None if self.recording is None else self._recording()
 
     def __call__(self, batch: Batch) -> Tensor:
         """Train on a batch; return the values of the terms and the accuracy, (T + 1,), still on the device."""
-        if self.graph is None:
+        if self.recording is None:
             return self._run(batch)
-        if self.batch is None:
-            self._record(batch)
-        assert self.batch is not None
-        assert self.values is not None
-        self.batch.views.copy_(batch.views)
-        for own, new in zip(_given(self.batch), _given(batch), strict=True):
-            own.copy_(new)
-        self.graph.replay()
-        return self.values
+        given = [target for target in batch.targets if target is not None]
+        return self.recording.run(self._run_on, batch.views, *given)
+
+    def _recording(self) -> Recording:
+        modules = [self.learner, self.optimizer, *([] if self.average is None else [self.average])]
+        state = [tensor for module in modules for tensor in module.state_dict(keep_vars=True).values()]
+        return Recording(state)
+
+    def _run_on(self, views: Tensor, *targets: Tensor) -> Tensor:
+        return self._run(Batch(views, Targets(*targets)))
 
     def _run(self, batch: Batch) -> Tensor:
         if self.teacher is not None:
@@ -148,6 +143,7 @@ class Step:
         self.optimizer.step()
         if self.average is not None:
             self.average.update(self.learner.network)
+        self.optimizer.forget_gradients()  # their memory is free for the next batch
         return values
 
     def _backward(self, batch: Batch) -> Tensor:
@@ -158,34 +154,3 @@ class Step:
         total, values = self.forward(batch.views, batch.targets)
         total.backward()  # type: ignore[no-untyped-call]
         return values
-
-    def _record(self, batch: Batch) -> None:
-        assert self.graph is not None
-        self.batch = Batch(batch.views.clone(), Targets(*(target.clone() for target in _given(batch))))
-        state = [tensor for module in self._modules() for tensor in module.state_dict(keep_vars=True).values()]
-        before = [tensor.detach().clone() for tensor in state]
-        side_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side_stream.wait_stream(torch.cuda.current_stream())
-        # Random numbers too are put back: an epoch begins with the same ones whether it is recorded in or resumed.
-        with torch.random.fork_rng([self.batch.views.device]), torch.cuda.stream(side_stream):
-            with rehearsal():  # garbage is computed, and put back like the rest
-                self._run(self.batch)
-            for _ in range(self._TRIALS):
-                self._run(self.batch)
-        torch.cuda.current_stream().wait_stream(side_stream)
-        self.optimizer.forget_gradients()
-        # thread_local: the loader may work in a thread of its own meanwhile.
-        with torch.cuda.graph(self.graph, stream=recording_stream(), capture_error_mode="thread_local"):
-            self.values = self._run(self.batch)
-        with torch.no_grad():
-            for tensor, old in zip(state, before, strict=True):
-                tensor.copy_(old)
-
-    def _modules(self) -> list[nn.Module]:
-        modules = [self.learner, self.optimizer]
-        return modules if self.average is None else [*modules, self.average]
-
-
-def _given(batch: Batch) -> list[Tensor]:
-    """Return the targets that come with the batch, without what a teacher adds."""
-    return [target for target in batch.targets if target is not None]

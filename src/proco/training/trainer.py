@@ -17,11 +17,10 @@ from proco.evaluation.metrics import Metrics
 from proco.methods.method import Stage, Task, side_by_side
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
-from proco.models.running_statistics import renew_running_statistics
 from proco.optim import SGD, goes_uphill, learning_rate
 from proco.training.checkpoint import Checkpoint, Course, checkpoint_of, restore
 from proco.training.classifier import Classifier
-from proco.training.device import autocast_to, determinism, find_device, set_precision
+from proco.training.device import determinism, find_device, set_precision
 from proco.training.divergence import require_finite, require_finite_weights
 from proco.training.ema import MovingAverage
 from proco.training.journal import Journal, Listener, Silent
@@ -31,6 +30,7 @@ from proco.training.loader import Batch, EpochLoader, fitting_batch
 from proco.training.made_with import made_with
 from proco.training.pixels import image_size, normalisation
 from proco.training.records import best_of, means_of, scalars_of
+from proco.training.renewal import Renewal
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.seeds import seed_for
 from proco.training.settings import TrainConfig
@@ -95,6 +95,10 @@ class Trainer:
         self.average = None if config.ema is None else MovingAverage(self.network, config.ema)
         self.teacher = self._make_teacher()
         self.autocast = set_precision(config.engine, self.device)  # last: what a teacher sets for itself is over
+        self.graph = config.engine.graph and self.device.type == "cuda" and world_size() == 1
+        self.renewal = None
+        if self.average is not None and config.renew_statistics:
+            self.renewal = Renewal(self.average.network, self.autocast, graph=self.graph)
 
     def _make_teacher(self) -> "Trainer | Classifier | None":
         """Return a trainer for the run that is to teach, or what one has left; what does not fit is said now."""
@@ -229,9 +233,8 @@ class Trainer:
         optimizer = SGD(learner.parameters(), optim)
         if interrupted is not None:
             restore(interrupted, {"optimizer": optimizer})
-        graph = engine.graph and self.device.type == "cuda" and world_size() == 1
         heard = teacher if is_taught(stage) else None
-        step = Step(learner, optimizer, self.average, heard, compile=engine.compile, graph=graph)
+        step = Step(learner, optimizer, self.average, heard, compile=engine.compile, graph=self.graph)
         loader = self.loaders[number]
         end = first_epoch + stage.epochs
         batches = loader.begin(course.epoch)
@@ -302,11 +305,8 @@ class Trainer:
         number: of the stage; the views are those of the last one up to it in which the backbone learnt.
         """
         learning = [past for past in range(number + 1) if "backbone" in self.stages[past].learning]
-        if self.average is None or not self.config.renew_statistics or not learning:
-            return
-        views = (batch.views.flatten(0, 1) for batch in self.loaders[learning[-1]].batches(epoch))
-        with autocast_to(self.autocast, self.device):
-            renew_running_statistics(self.average.network, views)
+        if self.renewal is not None and learning:
+            self.renewal(batch.views.flatten(0, 1) for batch in self.loaders[learning[-1]].batches(epoch))
 
     def _learnt(self) -> dict[str, nn.Module]:
         """Return what has a state beyond a stage, by the names that checkpoints have for it."""

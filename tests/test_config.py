@@ -226,3 +226,35 @@ def test_recipes_that_extend_themselves_are_refused(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("extends: 3\n")
     with pytest.raises(ConfigError, match="extends: expected the path of a recipe, or several in a list, got 3"):
         read_recipe(tmp_path / "c.yaml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Odd:
+    rate: float = 0.1
+    level: Literal[1, 2] = 1
+    extra: dict[str, float] = field(default_factory=dict)
+    paths: dict[str, Path] = field(default_factory=dict)
+
+
+def test_true_is_no_number() -> None:
+    with pytest.raises(ConfigError, match="rate: expected a number, got True"):
+        merge(Odd, {"rate": True})
+    with pytest.raises(ConfigError, match="level: expected 1 or 2, got True"):
+        merge(Odd, {"level": True})
+
+
+def test_mappings_have_texts_for_keys_and_plain_values() -> None:
+    assert merge(Odd, {"extra": {1: 2}}).extra == {"1": 2.0}
+    assert as_settings(Odd(paths={"a": Path("b")}))["paths"] == {"a": "b"}
+
+
+def test_a_setting_has_a_name() -> None:
+    with pytest.raises(ConfigError, match="a setting is written name=value; got '=3'"):
+        read_assignments(["=3"])
+
+
+def test_a_file_beside_the_recipe_goes_before_one_of_the_package(tmp_path: Path) -> None:
+    (tmp_path / "quickstart").mkdir()
+    (tmp_path / "quickstart" / "proco.yaml").write_text("epochs: 3\n")
+    (tmp_path / "mine.yaml").write_text("extends: quickstart/proco.yaml\n")
+    assert read_recipe(tmp_path / "mine.yaml") == {"epochs": 3}

@@ -47,3 +47,7 @@ def test_share_of_many_boxes() -> None:
     images = torch.zeros(4000, 1, 64, 64, dtype=torch.uint8)
     _, share = paste.apply(images, images, paste.draw(4000, torch.Generator().manual_seed(0)))
     assert 1 - share.mean().item() == pytest.approx(0.6 * 77 / 240, abs=0.012)
+
+
+def test_as_it_comes_every_image_gets_a_box_of_any_class() -> None:
+    assert Paste() == Paste(probability=1.0, sampler="class_balanced")

@@ -314,3 +314,28 @@ def test_strong_changes_the_weak_view_by_its_steps() -> None:
     choices = view.draw(60, seeded())
     weak = Weak(pad_mode="reflect").apply(images, choices.weak)
     assert torch.equal(view.apply(images, choices), apply_steps(weak, choices.steps))
+
+
+def test_sim_has_the_strengths_of_the_official_code() -> None:
+    assert Sim().window == RandomWindow(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3))
+    steps = Sim().draw(20_000, seeded()).steps
+    ranges = {"brightness": (0.6, 1.4), "contrast": (0.6, 1.4), "saturation": (0.6, 1.4), "hue": (-0.1, 0.1)}
+    for name, (low, high) in ranges.items():
+        strength = steps.strength[steps.operation == OPERATIONS.index(name)]
+        edge = 0.01 * (high - low)
+        assert low - 1e-6 <= strength.min() < low + edge
+        assert high - edge < strength.max() <= high + 1e-6
+
+
+def test_auto_shifts_by_up_to_four_pixels() -> None:
+    weak = Auto().draw(20_000, seeded()).weak
+    assert weak.top.unique().tolist() == weak.left.unique().tolist() == list(range(-4, 5))
+
+
+def test_a_hole_of_odd_width_is_as_wide_as_asked_for() -> None:
+    view = Auto(padding=0, flip=False, policy=False, cutout=5)
+    images = torch.full((1, 1, 9, 9), 7, dtype=torch.uint8)
+    expected = images.clone()
+    expected[:, :, 2:7, 2:7] = 0
+    choices = view.draw(1, seeded())._replace(hole=torch.tensor([[0.5, 0.5]]))
+    assert torch.equal(view.apply(images, choices), expected)

@@ -99,3 +99,20 @@ def test_scale_is_checked(scale: tuple[float, ...]) -> None:
         RandomWindow(scale=scale)
     with pytest.raises(ConfigError, match="ratio must be a pair"):
         RandomWindow(ratio=(2.0, 1.0))
+
+
+def test_tall_images_get_the_largest_box() -> None:
+    window = RandomWindow(scale=(1.0, 1.0))
+    boxes = window.boxes(window.draw(100, torch.Generator().manual_seed(1)), 100, 20)
+    assert [set(part.tolist()) for part in boxes] == [{36}, {0}, {27}, {20}]
+
+
+def test_a_small_share_of_a_small_image_is_a_pixel() -> None:
+    boxes = CentreWindow(0.1).boxes(torch.empty(1, 0), 3, 3)
+    assert [part.tolist() for part in boxes] == [[1], [1], [1], [1]]
+
+
+@pytest.mark.parametrize("ratio", [(0.0, 1.0), (-1.0, 1.0), (1.0,), (2.0, 1.0)])
+def test_ratio_is_checked(ratio: tuple[float, ...]) -> None:
+    with pytest.raises(ConfigError, match="ratio must be a pair"):
+        RandomWindow(ratio=ratio)  # type: ignore[arg-type]

@@ -138,3 +138,20 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "single.npy", COLOUR)
     with pytest.raises(DataError, match="holds no named arrays"):
         Arrays(path=tmp_path / "single.npy").read()
+
+
+def test_classes_are_those_of_all_splits(tmp_path: Path) -> None:
+    images = COLOUR[:2]
+    source = save(tmp_path, train_images=images, train_labels=[0, 1], test_images=images, test_labels=[0, 2])
+    assert source.read().class_names == ("0", "1", "2")
+
+
+def test_labels_that_are_no_class_numbers_are_refused(tmp_path: Path) -> None:
+    source = save(tmp_path, images=COLOUR, labels=[0, 1, 2, 0, 1, 30_000_000])
+    with pytest.raises(DataError, match=r"labels go up to 30000000, but there are 6 images.*numbers of classes"):
+        source.read()
+
+
+def test_channels_first_and_last_are_told_apart_or_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"cannot tell which side of \(6, 1, 9, 3\)"):
+        save(tmp_path, images=np.zeros((6, 1, 9, 3), np.uint8), labels=LABELS).read()

@@ -147,3 +147,27 @@ def test_hash_sees_names_labels_and_images() -> None:
     assert hash_of([1, 2, 3], [0, 1, 1]) == hash_of([1, 2, 3], [0, 1, 1])
     others = [hash_of([1, 3, 2], [0, 1, 1]), hash_of([1, 2, 3], [1, 0, 1]), hash_of([1, 2, 3], [0, 1, 1], "ac")]
     assert len({hash_of([1, 2, 3], [0, 1, 1]), *others}) == 4
+
+
+def test_hash_sees_which_split_is_which() -> None:
+    one, other = dataset_of([2, 2]).splits["train"], dataset_of([3, 1]).splits["train"]
+    contents: list[dict[str, Split]] = [
+        {"train": one},
+        {"test": one},
+        {"train": one, "test": other},
+        {"train": other, "test": one},
+        {"train": one, "val": other},
+    ]
+    hashes = [Dataset("toys", ("a", "b"), splits).hash for splits in contents]
+    assert len(set(hashes)) == len(hashes)
+    assert Dataset("toys", ("a", "b"), {"test": other, "train": one}).hash == hashes[2]  # whatever their order
+
+
+def test_hash_sees_where_a_name_ends() -> None:
+    splits = dataset_of([2, 2]).splits
+    assert Dataset("toys", ("a", "bc"), splits).hash != Dataset("toys", ("ab", "c"), splits).hash
+
+
+def test_positions_before_the_first_image_are_of_other_data() -> None:
+    with pytest.raises(DataError, match="made for other data"):
+        keep_subset(dataset_of([1, 1]), IndexList("x", np.array([0, -1]), (1, 1)))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from proco.data.dataset import Dataset
 from proco.data.folder import Folder
@@ -116,3 +117,37 @@ def test_recognised_are_folders_with_images_in_folders(tmp_path: Path, write_ima
     write_image(tmp_path / "train" / "a" / "x.png")
     assert Folder.recognises(tmp_path)
     assert Folder.recognises(tmp_path / "train")
+
+
+def test_images_are_in_the_order_of_their_names(tmp_path: Path, write_image: WriteImage) -> None:
+    """Whatever that of the file system: what a seed draws depends on it."""
+    names = [f"{number:02}.png" for number in range(30)]
+    for name in ("b", "a"):
+        for position in torch.randperm(30, generator=torch.Generator().manual_seed(0)).tolist():
+            write_image(tmp_path / name / names[position])
+    assert contents(Folder(path=tmp_path).read()) == [(name, image) for name in ("a", "b") for image in names]
+
+
+def test_linked_folders_inside_of_a_class_are_read(tmp_path: Path, write_image: WriteImage) -> None:
+    write_image(tmp_path / "elsewhere" / "x.png")
+    for name in ("a", "b"):
+        write_image(tmp_path / "data" / name / "y.png")
+    (tmp_path / "data" / "a" / "more").symlink_to(tmp_path / "elsewhere")
+    assert contents(Folder(path=tmp_path / "data").read()) == [("a", "x.png"), ("a", "y.png"), ("b", "y.png")]
+
+
+def test_links_in_a_circle_give_each_image_once(tmp_path: Path, write_image: WriteImage) -> None:
+    for name in ("a", "b"):
+        write_image(tmp_path / name / "deep" / "x.png")
+    (tmp_path / "a" / "deep" / "again").symlink_to(tmp_path / "a")
+    assert contents(Folder(path=tmp_path).read()) == [("a", "x.png"), ("b", "x.png")]
+
+
+def test_an_empty_folder_named_like_a_split_is_ignored(tmp_path: Path, write_image: WriteImage) -> None:
+    for name in ("a", "b"):
+        write_image(tmp_path / name / "y.png")
+    (tmp_path / "test").mkdir()
+    dataset = Folder(path=tmp_path).read()
+    assert dataset.class_names == ("a", "b")
+    assert set(dataset.splits) == {"train"}
+    assert dataset.notes == ("ignored folders without an image (1): 'test'",)

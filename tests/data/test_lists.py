@@ -94,3 +94,26 @@ def test_other_lists_under_a_published_name_are_refused(tmp_path: Path) -> None:
     write_lists(tmp_path, names, 100, "{label}/x.JPEG")
     with pytest.raises(DataError, match="is not the published list: got 100 classes; expected 1000"):
         ImageNetLt(path=tmp_path).listing()
+
+
+def test_there_may_be_three_lists_and_spaces_around_what_they_say(tmp_path: Path) -> None:
+    for name in ("train", "val", "test"):
+        (tmp_path / f"{name}.txt").write_text(f"  a/{name}.png  \t 0\nb/{name}.png 1\n")
+    lists = Lists(root=tmp_path, **{name: tmp_path / f"{name}.txt" for name in ("train", "val", "test")})
+    found = {split: [sample.path for sample in samples] for split, samples in lists.listing().splits.items()}
+    assert found == {
+        name: [tmp_path / "a" / f"{name}.png", tmp_path / "b" / f"{name}.png"] for name in ("train", "val", "test")
+    }
+
+
+def test_classes_are_those_of_all_lists(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("a/1.png 0\n")
+    (tmp_path / "test.txt").write_text("b/1.png 2\n")
+    listing = Lists(root=tmp_path, train=tmp_path / "train.txt", test=tmp_path / "test.txt").listing()
+    assert listing.class_names == ("0", "1", "2")
+
+
+def test_labels_that_are_no_class_numbers_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("a/1.png 0\nb/1.png 30000000\n")
+    with pytest.raises(DataError, match=r"labels go up to 30000000, but there are 2 images.*numbers of classes"):
+        Lists(root=tmp_path, train=tmp_path / "train.txt").listing()

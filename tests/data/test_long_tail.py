@@ -1,11 +1,14 @@
 """Long-tailed subsets: the published counts, and the images that the field's algorithm keeps."""
 
+import hashlib
+import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from proco.data.long_tail import exponential_counts, keep_counts, pareto_counts, step_counts
+from proco.data.long_tail import IndexList, exponential_counts, keep_counts, pareto_counts, step_counts
 from proco.errors import DataError
 
 CIFAR100_LABELS = Path(__file__).parents[3] / "shared" / "data" / "cifar100" / "labels.npz"
@@ -94,3 +97,20 @@ def test_impossible_subsets_are_explained() -> None:
         exponential_counts(50, 10, 100)
     with pytest.raises(DataError, match="got 10, 0 and 5"):
         step_counts(10, 0, 5)
+
+
+def test_of_an_odd_number_of_classes_fewer_are_large() -> None:
+    assert step_counts(500, 5, 10) == (500, 500, 50, 50, 50)
+
+
+@pytest.mark.parametrize("imbalance", [0.5, 0.0, -1.0, math.nan])
+@pytest.mark.parametrize("profile", [exponential_counts, step_counts, pareto_counts])
+def test_imbalance_is_at_least_1(profile: Callable[..., tuple[int, ...]], imbalance: float) -> None:
+    with pytest.raises(DataError, match="an imbalance of at least 1"):
+        profile(10, 3, imbalance)
+
+
+def test_hash_is_of_the_indices_in_their_order() -> None:
+    one, other = (IndexList("a", np.array(indices), (3,)) for indices in ([0, 1, 2], [2, 1, 0]))
+    assert one.hash != other.hash
+    assert one.hash == hashlib.sha256(b"".join(bytes([index]) + bytes(7) for index in range(3))).hexdigest()

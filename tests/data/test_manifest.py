@@ -98,3 +98,9 @@ def test_recognised_by_the_suffix(tmp_path: Path) -> None:
     assert Manifest.recognises(table(tmp_path, "x", "a.TSV").path)
     assert not Manifest.recognises(table(tmp_path, "x", "a.txt").path)
     assert not Manifest.recognises(tmp_path)
+
+
+def test_an_image_of_two_splits_is_refused(tmp_path: Path) -> None:
+    """Else a network would be tested on what it was trained on."""
+    with pytest.raises(DataError, match=r"line 3: a.png is listed on line 2 already"):
+        table(tmp_path, "path,label,split\na.png,1,train\na.png,1,test\n").listing()

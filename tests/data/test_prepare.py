@@ -2,15 +2,19 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from proco.data.arrays import Arrays
+from proco.data.dataset import validate_on_left_out
 from proco.data.folder import Folder
+from proco.data.images import ArrayImages
+from proco.data.long_tail import keep_counts
 from proco.data.prepare import DataConfig, SharedData, prepare
-from proco.errors import ConfigError
+from proco.errors import ConfigError, DataError
 
 
 @pytest.fixture
@@ -108,3 +112,73 @@ def test_a_profile_of_uneven_data_names_the_classes_that_are_too_small(tmp_path:
     config = DataConfig(source=Arrays(path=tmp_path / "uneven.npz"), profile="exponential", imbalance=5)
     with pytest.raises(ConfigError, match="is uneven already: 'dogs', 'eels' would have to have more images"):
         prepare(config)
+
+
+def numbered(folder: Path, each: int) -> Arrays:
+    """Images of three classes that hold their own position."""
+    pixels = np.arange(3 * each, dtype=np.uint8)[:, None, None] + np.zeros((1, 2, 2), np.uint8)
+    np.savez(folder / "numbered.npz", images=pixels, labels=np.tile(np.arange(3), each))
+    return Arrays(path=folder / "numbered.npz")
+
+
+def validated_on(config: DataConfig) -> list[int]:
+    images = prepare(config).splits["val"].images
+    assert isinstance(images, ArrayImages)
+    return images.pixels[:, 0, 0, 0].tolist()
+
+
+def test_imbalance_is_100_where_only_a_profile_is_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "many.npz", images=np.zeros((600, 2, 2), np.uint8), labels=np.tile(np.arange(3), 200))
+    config = DataConfig(source=Arrays(path=tmp_path / "many.npz"), profile="exponential", validation=0)
+    assert prepare(config).class_counts.tolist() == [200, 20, 2]
+
+
+def test_the_seed_of_the_subset_is_that_of_what_is_held_out(tmp_path: Path) -> None:
+    source = numbered(tmp_path, 40)
+    first, second = (validated_on(DataConfig(source=source, subset_seed=seed)) for seed in (0, 1))
+    assert first != second
+
+
+def test_the_seed_of_the_subset_is_that_of_the_left_out(tmp_path: Path) -> None:
+    source = numbered(tmp_path, 40)
+    dataset = source.read()
+    kept = keep_counts(dataset.splits["train"].labels.numpy(), (40, 10, 10), "kept", seed=3)
+    first, second = (validate_on_left_out(dataset, kept, 5, seed=seed).splits["val"].images for seed in (3, 0))
+    assert isinstance(first, ArrayImages)
+    assert isinstance(second, ArrayImages)
+    config = DataConfig(source=source, profile="step", imbalance=4, left_out=5, subset_seed=3)
+    assert validated_on(config) == first.pixels[:, 0, 0, 0].tolist()
+    assert validated_on(config) != second.pixels[:, 0, 0, 0].tolist()
+
+
+def test_nothing_is_held_out_where_nothing_is_asked_for(tmp_path: Path) -> None:
+    assert set(prepare(DataConfig(source=numbered(tmp_path, 40), validation=0.0)).splits) == {"train"}
+
+
+def test_a_profile_that_leaves_nothing_out_cannot_be_validated_on_it(tmp_path: Path) -> None:
+    config = DataConfig(source=numbered(tmp_path, 10), profile="step", imbalance=1, left_out=5)
+    with pytest.raises(DataError, match="leaves no image out to validate on"):
+        prepare(config)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"validation": 1.0},
+        {"validation": -0.1},
+        {"centre": 0.0},
+        {"centre": 1.1},
+        {"size": 0},
+        {"std": (0.5, 0.0, 0.5)},
+    ],
+    ids=str,
+)
+def test_numbers_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=rf"data\.{next(iter(wrong))} "):
+        DataConfig(**wrong)
+
+
+def test_what_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "one.npz", images=np.zeros((4, 2, 2), np.uint8), labels=np.zeros(4, int))
+    with pytest.raises(DataError, match="at least 2 classes"):
+        prepare(DataConfig(source=Arrays(path=tmp_path / "one.npz")))

@@ -72,3 +72,25 @@ def test_class_aware_epoch_is_flat_and_comes_in_runs() -> None:
     # The smallest class runs through all of its samples before it repeats one.
     rare = positions[LABELS[positions] == 3]
     assert all(len(set(chunk.tolist())) == 5 for chunk in rare.split(5))
+
+
+@pytest.mark.parametrize("counts", [[5, 2], [3, 1, 1], [1, 1], [7, 7, 2]])
+def test_class_aware_epochs_give_every_class_as_many_as_the_largest(counts: list[int]) -> None:
+    labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+    assert len(epoch("class_aware", labels=labels)) == max(counts) * len(counts)
+
+
+def test_class_aware_shuffles_the_classes_in_every_turn() -> None:
+    labels = torch.arange(6).repeat_interleave(8)
+    turns = labels[epoch("class_aware", labels=labels)].view(2, 6, 4)[..., 0]
+    assert all(sorted(turn.tolist()) == list(range(6)) for turn in turns)
+    assert not torch.equal(turns[0], turns[1])
+    assert not torch.equal(turns[0], torch.arange(6))
+
+
+def test_class_aware_shuffles_samples_anew_when_a_class_begins_again() -> None:
+    labels = torch.tensor([0] * 64 + [1] * 8)
+    positions = epoch("class_aware", labels=labels)
+    passes = positions[labels[positions] == 1].view(8, 8)
+    assert all(len(set(once.tolist())) == 8 for once in passes)
+    assert len({tuple(once.tolist()) for once in passes}) == 8

@@ -73,3 +73,10 @@ def test_wrong_input_is_explained() -> None:
         CalibrationBins().update(torch.zeros(3), torch.zeros(3, dtype=torch.int64))
     with pytest.raises(ValueError, match=r"labels must lie in \[0, 1\]; got 2"):
         CalibrationBins().update(torch.zeros(1, 2), torch.tensor([2]))
+
+
+def test_there_are_fifteen_bins_as_usual() -> None:
+    probabilities, labels = predictions()
+    bins = CalibrationBins()
+    bins.update(probabilities, labels)
+    assert bins.ece() == pytest.approx(slow_ece(probabilities, labels, 15), rel=1e-12)

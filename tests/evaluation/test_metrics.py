@@ -96,3 +96,11 @@ def test_wrong_input_is_explained() -> None:
         Evaluation(3, [1, 2])
     with pytest.raises(ValueError, match=r"logits must have shape \(N, 3\); got \(4, 2\)"):
         Evaluation(3).update(torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64))
+
+
+def test_half_precision_is_left_before_probabilities_are_taken() -> None:
+    logits, labels = predictions()
+    half, full = Evaluation(6, CLASS_COUNTS), Evaluation(6, CLASS_COUNTS)
+    half.update(logits.bfloat16(), labels)
+    full.update(logits.bfloat16().float(), labels)
+    assert half.metrics() == full.metrics()

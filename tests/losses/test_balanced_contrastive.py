@@ -122,7 +122,7 @@ def test_no_batch_gives_no_loss() -> None:
 
 def test_wrong_input_is_explained() -> None:
     embeddings, labels, centres = batch()
-    with pytest.raises(ValueError, match="temperature must be positive; got 0"):
+    with pytest.raises(ValueError, match="temperature must be positive and finite; got 0"):
         BalancedContrastiveLoss(0)
     with pytest.raises(ValueError, match="unknown reduction 'average'"):
         BalancedContrastiveLoss(reduction="average")  # type: ignore[arg-type]
@@ -132,3 +132,9 @@ def test_wrong_input_is_explained() -> None:
         BalancedContrastiveLoss()(embeddings, labels, centres[:2])
     with pytest.raises(ValueError, match=r"labels must lie in \[0, 3\]; got 9"):
         BalancedContrastiveLoss()(embeddings, labels, centres, embeddings[:1], torch.tensor([9]))
+
+
+def test_sum_is_that_of_each_loss() -> None:
+    embeddings, labels, centres = batch()
+    each = BalancedContrastiveLoss(reduction="none")(embeddings, labels, centres)
+    torch.testing.assert_close(BalancedContrastiveLoss(reduction="sum")(embeddings, labels, centres), each.sum())

@@ -15,8 +15,9 @@ def test_lists_arrays_and_tensors_are_the_same(given: object) -> None:
     assert counts.dtype == torch.float32
 
 
-def test_the_argument_is_copied() -> None:
-    given = torch.tensor([3, 1])
+@pytest.mark.parametrize("kind", [torch.int64, torch.float32])
+def test_the_argument_is_copied(kind: torch.dtype) -> None:
+    given = torch.tensor([3, 1], dtype=kind)
     counts = as_class_counts(given)
     given[0] = 100
     assert counts.tolist() == [3, 1]
@@ -41,6 +42,8 @@ def test_wrong_counts_are_explained() -> None:
         as_class_counts([-1, 2])
     with pytest.raises(ValueError, match="class 1 has nan"):
         as_class_counts([1.0, float("nan")])
+    with pytest.raises(ValueError, match="class 1 has inf"):
+        as_class_counts([1.0, float("inf")])
     with pytest.raises(ValueError, match=r"got shape \(2, 2\).*class_counts_from_labels"):
         as_class_counts(torch.ones(2, 2))
     with pytest.raises(ValueError, match=r"got shape \(0,\)"):

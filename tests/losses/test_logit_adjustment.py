@@ -83,5 +83,7 @@ def test_wrong_input_is_explained() -> None:
         criterion(torch.zeros(2, 3), torch.tensor([0]))
     with pytest.raises(ValueError, match=r"int64 or int32; got torch\.float32"):
         criterion(torch.zeros(2, 3), torch.zeros(2))
+    with pytest.raises(ValueError, match="tau must be finite; got nan"):
+        LogitAdjustedLoss([3, 2, 1], tau=float("nan"))
     with pytest.raises(ValueError, match="unknown reduction 'avg'; choose from mean, sum, none"):
         LogitAdjustedLoss(COUNTS, reduction="avg")  # type: ignore[arg-type]

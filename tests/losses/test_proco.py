@@ -551,7 +551,7 @@ def test_many_classes_are_taken_in_chunks_by_default() -> None:
 def test_wrong_settings_are_explained() -> None:
     with pytest.raises(ValueError, match="unknown form 'sum'; choose from in, out"):
         ProCoLoss(COUNTS, form="sum")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="temperature must be positive; got -1"):
+    with pytest.raises(ValueError, match="temperature must be positive and finite; got -1"):
         ProCoLoss(COUNTS, temperature=-1)
     with pytest.raises(ValueError, match="dim must be at least 2; got 1"):
         ProCoLoss(COUNTS, dim=1)
@@ -607,3 +607,9 @@ def test_compiled_evaluation_has_no_loss_for_labels_out_of_range(label: int) -> 
     labels[3] = label
     losses = torch.compile(criterion, fullgraph=True, backend="aot_eager")(embeddings, labels)
     assert losses.isnan().nonzero().flatten().tolist() == [3]
+
+
+def test_classes_of_one_vector_have_the_largest_concentration() -> None:
+    criterion = ProCoLoss([3, 2, 1], dim=16)
+    criterion(torch.eye(16)[:3], torch.arange(3))
+    assert (criterion.concentration() == 1e5).all()

@@ -127,3 +127,12 @@ def test_wrong_use_is_explained_and_leaves_the_statistics_alone() -> None:
     assert criterion.moments.counts.sum() == criterion.images.counts.sum() == 0
     with pytest.raises(ValueError, match="chunk_size has no meaning"):
         make(chunk_size=2)
+
+
+def test_reductions_are_of_each_loss() -> None:
+    embeddings, labels, positions = batch(0)
+    each = make()(embeddings, labels, positions)
+    for reduction, expected in (("sum", each.sum()), ("mean", each.mean())):
+        criterion = LeaveOneOutProCoLoss(COUNTS, 16, num_images=11, reduction=reduction).double()
+        torch.testing.assert_close(criterion(embeddings, labels, positions), expected)
+    assert LeaveOneOutProCoLoss(COUNTS, 16, num_images=11)(embeddings[:0].float(), labels[:0], positions[:0]) == 0

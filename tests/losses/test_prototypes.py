@@ -1,9 +1,11 @@
 """The other class complements against their definitions, written out class by class, and against ProCo."""
 
+import copy
 import math
 
 import pytest
 import torch
+from tests.distributed.ranks import run_on_two_ranks
 from torch.nn.functional import normalize
 
 from proco.losses.proco import ProCoLoss
@@ -141,3 +143,58 @@ def test_wrong_settings_are_refused() -> None:
         EmaPrototypeLoss(COUNTS, 6, momentum=1.0)
     with pytest.raises(ValueError, match="temperature"):
         CentroidPrototypeLoss(COUNTS, 6, temperature=0.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_and_loaded_it_goes_on(kind: type[PrototypeLoss]) -> None:
+    criterion, restored = kind(COUNTS, 6), kind([1, 1, 1], 6)
+    for seed in range(2):
+        criterion.start_epoch()
+        criterion(*batch(seed=seed))
+    restored.load_state_dict(copy.deepcopy(criterion.state_dict()))
+    for one in (criterion, restored):
+        one.start_epoch()
+    assert torch.equal(restored(*batch(seed=2)), criterion(*batch(seed=2)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision_is_left_for_float32(kind: type[PrototypeLoss]) -> None:
+    plain = kind(COUNTS, 6)
+    mixed = copy.deepcopy(plain)
+    embeddings, labels = batch()
+    with torch.autocast("cpu", dtype=torch.float16):
+        found = mixed(embeddings.half(), labels)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, plain(embeddings.half().float(), labels), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reductions_labels_and_modes(kind: type[PrototypeLoss]) -> None:
+    embeddings, labels = batch()
+    criterion = kind(COUNTS, 6)
+    training = criterion(embeddings, labels)
+    criterion.eval()  # prototypes stay as they are from here on
+    torch.testing.assert_close(criterion(embeddings, labels), training)
+    assert torch.equal(criterion(embeddings, labels.int()), criterion(embeddings, labels))
+    values = {}
+    for reduction in ("none", "sum", "mean"):
+        other = kind(COUNTS, 6, reduction=reduction)
+        other.load_state_dict(criterion.state_dict())
+        values[reduction] = other.eval()(embeddings, labels)
+    assert values["none"].shape == labels.shape
+    torch.testing.assert_close(values["sum"], values["none"].sum())
+    torch.testing.assert_close(values["mean"], values["none"].mean())
+
+
+def prototypes_of(rank: int, num_ranks: int = 2) -> torch.Tensor:
+    criterion = EmaPrototypeLoss(COUNTS, 6, momentum=0.5)
+    for seed in range(3):
+        embeddings, labels = batch(seed=seed)
+        criterion(embeddings[rank::num_ranks], labels[rank::num_ranks])
+    return criterion.prototypes
+
+
+def test_averaged_prototypes_of_two_ranks_are_those_of_one_process() -> None:
+    expected = prototypes_of(0, 1)
+    for found in run_on_two_ranks(prototypes_of):
+        torch.testing.assert_close(found, expected)

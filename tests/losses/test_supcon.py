@@ -123,10 +123,22 @@ def test_autocast_keeps_float32(form: ContrastForm) -> None:
 def test_wrong_input_is_explained() -> None:
     with pytest.raises(ValueError, match="unknown form 'both'; choose from in, out"):
         SupConLoss(form="both")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="temperature must be positive; got 0"):
+    with pytest.raises(ValueError, match="temperature must be positive and finite; got 0"):
         SupConLoss(0)
     embeddings, labels = batch()
     with pytest.raises(ValueError, match="go together"):
         SupConLoss()(embeddings, labels, embeddings)
     with pytest.raises(ValueError, match=r"contrast must have shape \(N, 5\); got \(12, 4\)"):
         SupConLoss()(embeddings, labels, embeddings[:, :4], labels)
+
+
+def test_reductions_of_each_loss() -> None:
+    embeddings, labels = batch()
+    each = SupConLoss(reduction="none")(embeddings, labels)
+    torch.testing.assert_close(SupConLoss(reduction="sum")(embeddings, labels), each.sum())
+
+
+def test_contrast_needs_a_label_each() -> None:
+    embeddings, labels = batch()
+    with pytest.raises(ValueError, match=r"contrast_labels must have shape \(12,\)"):
+        SupConLoss()(embeddings[:4], labels[:4], embeddings, labels[:1])

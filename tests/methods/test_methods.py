@@ -1,23 +1,32 @@
 """What every registered method must do, and what some of them are known to equal."""
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import fields, make_dataclass
+from operator import attrgetter
 
 import pytest
 import torch
-from torch.nn.functional import normalize
+from torch.nn.functional import cross_entropy, normalize
 
 from proco.config import as_settings, merge
+from proco.errors import ConfigError
 from proco.losses import SupConLoss
 from proco.losses.class_counts import log_prior
 from proco.methods import Method, Task
 from proco.methods.bcl import Bcl
+from proco.methods.centroid_prototype import CentroidPrototype
 from proco.methods.cross_entropy import CrossEntropy
+from proco.methods.ema_prototype import EmaPrototype
+from proco.methods.learnable_prototype import LearnablePrototype
 from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.method import Stage, Targets, side_by_side
+from proco.methods.normal_distribution import NormalDistribution
 from proco.methods.proco import ProCo
+from proco.methods.proco_supcon import ProCoSupCon
 from proco.methods.supcon import SupCon
+from proco.methods.two_branch import TwoBranch
 from proco.models.network import Network, NetworkConfig, Outputs
 from proco.models.normalise import Normalise
 
@@ -201,3 +210,118 @@ def test_decoupled_supcon_has_two_stages() -> None:
     assert "classifier" not in representation.learning
     assert classifier.learning == ("classifier",)
     assert classifier.optim["lr"] == 2.5
+
+
+LABELS = torch.arange(12) % 3
+
+
+def views_of(number: int) -> list[Outputs]:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(12, 3, generator=generator)
+    draws = torch.randn(number, 12, 8, generator=generator)
+    return [Outputs(torch.zeros(12, 64), logits, normalize(drawn, dim=1)) for drawn in draws]
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        (EmaPrototype(momentum=0.5, temperature=0.2), {"momentum": 0.5, "temperature": 0.2, "prior": True}),
+        (LearnablePrototype(temperature=0.2), {"temperature": 0.2, "prior": False}),
+        (CentroidPrototype(temperature=0.2), {"temperature": 0.2, "prior": True}),
+        (NormalDistribution(temperature=0.2), {"temperature": 0.2, "prior": True}),
+        (SupCon(form="in", temperature=0.2), {"form": "in", "temperature": 0.2}),
+        (Bcl(temperature=0.2), {"temperature": 0.2}),
+        (
+            ProCo(form="out", concentration="exact", past_epochs=3, temperature=0.2),
+            {"form": "out", "concentration_method": "exact", "moments.past_epochs": 3, "temperature": 0.2},
+        ),
+        (
+            ProCo(form="out", concentration="sra", past_epochs=3, temperature=0.2, leave_one_out=True),
+            {"form": "out", "concentration_method": "sra", "images.past_epochs": 3, "temperature": 0.2},
+        ),
+    ],
+    ids=str,
+)
+def test_settings_reach_the_criterion(method: TwoBranch, expected: dict[str, object]) -> None:
+    criterion = method.representation(TASK).criterion
+    assert {name: attrgetter(name)(criterion) for name in expected} == expected
+
+
+@pytest.mark.parametrize("kind", Method.registry.values())
+def test_sampler_reaches_the_stage(kind: type[Method]) -> None:
+    assert [stage.sampler for stage in kind(sampler="square_root").stages(TASK, 1)] == ["square_root"]
+
+
+def test_stages_in_turn_have_settings_of_their_own() -> None:
+    method = SupCon(sampler="square_root", weight=0.5, classifier_epochs=7, classifier_lr=1.5)
+    representation, classifier = method.stages(TASK, epochs=5)
+    assert (representation.sampler, classifier.sampler) == ("square_root", "instance")
+    assert (representation.views, classifier.views) == (method.views[1:], method.views[:1])
+    assert representation.terms["supcon"].weight == classifier.terms["logit_adjustment"].weight == 1.0
+    assert representation.optim == {}
+    assert classifier.optim == {
+        "lr": 1.5,
+        "weight_decay": 0.0,
+        "schedule": "step",
+        "warmup": 0.0,
+        "milestones": (0.6, 0.75, 0.9),
+        "factor": 0.2,
+    }
+
+
+def test_images_are_left_out_by_their_positions() -> None:
+    term = ProCo(leave_one_out=True).representation(TASK)
+    positions = torch.randperm(53, generator=torch.Generator().manual_seed(3))[:12]
+    term(views_of(2), Targets.of(LABELS, positions), None)
+    expected = torch.zeros(53)
+    expected[positions] = 2.0
+    assert torch.equal(term.criterion.images.counts, expected)
+
+
+def test_an_epoch_begins_for_every_expert() -> None:
+    (stage,) = side_by_side([ProCo().stages(TASK, 1) for _ in range(2)])
+    term = stage.terms["proco"].term
+    for of_expert in term.terms:
+        of_expert(views_of(3), Targets.of(LABELS), None)
+    term.start_epoch()
+    assert all(of_expert.term.criterion.moments.running_counts.sum() == 0 for of_expert in term.terms)
+
+
+def test_proco_with_supcon_is_the_sum_of_both() -> None:
+    value = ProCoSupCon(temperature=0.2).representation(TASK)(views_of(2), Targets.of(LABELS), None)
+    embeddings = torch.cat([view.embeddings for view in views_of(2)])
+    proco = ProCo(temperature=0.2).representation(TASK)(views_of(2), Targets.of(LABELS), None)
+    torch.testing.assert_close(value, proco + SupConLoss(0.2, form="out")(embeddings, LABELS.repeat(2)))
+
+
+def test_bcl_weighs_its_contrast_as_published_for_three_views() -> None:
+    assert Bcl().stages(TASK, 1)[0].terms["bcl"].weight == 0.3
+
+
+def test_labels_are_smoothed() -> None:
+    (stage,) = CrossEntropy(label_smoothing=0.2).stages(TASK, 1)
+    value = stage.terms["cross_entropy"].term(views_of(1), Targets.of(LABELS), None)
+    torch.testing.assert_close(value, cross_entropy(views_of(1)[0].logits, LABELS, label_smoothing=0.2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (CrossEntropy, {"label_smoothing": 1.0}),
+        (CrossEntropy, {"label_smoothing": -0.1}),
+        (CrossEntropy, {"post_hoc_tau": math.nan}),
+        (EmaPrototype, {"momentum": 1.0}),
+        (EmaPrototype, {"momentum": -0.1}),
+        (ProCo, {"past_epochs": 0}),
+        (ProCo, {"temperature": 0.0}),
+        (ProCo, {"temperature": math.inf}),
+        (ProCo, {"weight": -1.0}),
+        (ProCo, {"weight": math.nan}),
+        (ProCo, {"tau": math.nan}),
+        (LogitAdjustment, {"tau": math.inf}),
+    ],
+    ids=str,
+)
+def test_numbers_out_of_range_are_refused(kind: type[Method], settings: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=rf"method\.{next(iter(settings))}"):
+        kind(**settings)

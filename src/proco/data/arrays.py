@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from proco.data.dataset import SPLIT_WORDS, SPLITS, Dataset, Split, name_some
+from proco.data.dataset import SPLIT_WORDS, SPLITS, Dataset, Split, name_some, numbered_classes
 from proco.data.decode import Progress
 from proco.data.images import ArrayImages
 from proco.data.source import Source
@@ -134,7 +134,7 @@ def _labels(array: NDArray[Any], name: str) -> Tensor:
 def _class_names(arrays: dict[str, NDArray[Any]], splits: dict[str, Split], path: Path) -> tuple[str, ...]:
     if "class_names" not in arrays:
         largest = max((int(split.labels.max()) for split in splits.values() if len(split)), default=-1)
-        return tuple(map(str, range(largest + 1)))
+        return numbered_classes(largest + 1, sum(map(len, splits.values())))
     names = arrays["class_names"]
     if names.ndim != 1 or names.dtype.kind not in "US":
         raise DataError(f"{path}: class_names must be a list of texts; got {names.dtype} of shape {names.shape}.")

@@ -21,6 +21,7 @@ SPLIT_WORDS = {
 }  # fmt: skip
 """What a split may be called in folders, lists and arrays."""
 _NAMED_CLASSES = 5
+_MOST_EMPTY_CLASSES = 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +188,20 @@ def validate_on_left_out(dataset: Dataset, kept: IndexList, most: int, seed: int
     note = f"validated on {len(chosen)} images that are left out of training, at most {most} a class; no test split"
     splits = {"train": train, "val": train.subset(torch.from_numpy(np.sort(chosen)))}
     return replace(dataset, splits=splits, notes=(*dataset.notes, note))
+
+
+def numbered_classes(num_classes: int, num_images: int) -> tuple[str, ...]:
+    """Return names for classes that have only numbers; refuse numbers that cannot be those of classes.
+
+    >>> numbered_classes(3, num_images=10)
+    ('0', '1', '2')
+    """
+    if num_classes > num_images + _MOST_EMPTY_CLASSES:
+        raise DataError(
+            f"labels go up to {num_classes - 1}, but there are {num_images} images. Labels are numbers of classes, "
+            "from 0 on, without large gaps; number them anew."
+        )
+    return tuple(map(str, range(num_classes)))
 
 
 def name_some(names: Sequence[str]) -> str:

@@ -115,7 +115,13 @@ def _files_here(path: Path) -> list[Path]:
 
 
 def _files_below(path: Path) -> Iterator[Path]:
+    """Yield the files, those of a folder to which several links lead once: links may go in a circle."""
+    seen = set()
     for folder, subfolders, names in os.walk(path, followlinks=True):
+        if (place := os.path.realpath(folder)) in seen:
+            subfolders.clear()
+            continue
+        seen.add(place)
         subfolders[:] = [name for name in subfolders if not _is_hidden(name)]
         yield from (Path(folder, name) for name in names if not _is_hidden(name))
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from proco.data.dataset import numbered_classes
 from proco.data.file_source import FileSource, Listing, Sample
 from proco.data.source import Source
 from proco.errors import DataError
@@ -87,7 +88,8 @@ class INaturalist2018(_PublishedLists):
 def _listing(name: str, lists: dict[str, Path], root: Path) -> Listing:
     splits = {split: _read_list(path, root) for split, path in lists.items()}
     num_classes = 1 + max((sample.label for samples in splits.values() for sample in samples), default=-1)
-    return Listing(name, _class_names(splits["train"], num_classes), splits)
+    names = _folder_names(splits["train"], num_classes) or numbered_classes(num_classes, sum(map(len, splits.values())))
+    return Listing(name, names, splits)
 
 
 def _read_list(path: Path, root: Path) -> list[Sample]:
@@ -108,10 +110,9 @@ def _read_list(path: Path, root: Path) -> list[Sample]:
     return samples
 
 
-def _class_names(samples: list[Sample], num_classes: int) -> tuple[str, ...]:
-    """Return the names of the folders, where each class has one of its own (n01440764), or else numbers."""
+def _folder_names(samples: list[Sample], num_classes: int) -> tuple[str, ...]:
+    """Return the names of the folders, where each class has one of its own (n01440764), or else none."""
     folders = {(sample.label, sample.path.parent.name) for sample in samples}
     names = dict(folders)
-    if len(names) == len(set(names.values())) == len(folders) == num_classes:
-        return tuple(names[label] for label in range(num_classes))
-    return tuple(map(str, range(num_classes)))
+    has_one_each = len(names) == len(set(names.values())) == len(folders) == num_classes
+    return tuple(names[label] for label in range(num_classes)) if has_one_each else ()

@@ -1,5 +1,6 @@
 """What every loss does with its batch: check it at the edge, reduce the losses of the samples."""
 
+import math
 from typing import Literal, get_args
 
 import torch
@@ -15,9 +16,9 @@ def require_reduction(reduction: str) -> None:
 
 
 def require_temperature(temperature: float) -> None:
-    """Refuse a temperature that is not positive."""
-    if not temperature > 0:
-        raise ValueError(f"temperature must be positive; got {temperature}.")
+    """Refuse a temperature that is not positive and finite."""
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"temperature must be positive and finite; got {temperature}.")
 
 
 def reduce(losses: Tensor, reduction: Reduction) -> Tensor:

@@ -40,7 +40,7 @@ def contrast_set(
             raise ValueError("anchor_offset is a row of contrast, which was not given.")
         contrast, contrast_labels, anchor_offset = anchors, labels, 0
     require_matrix(contrast, anchors.shape[1], "contrast")
-    require_labels(contrast_labels, len(contrast))
+    require_labels(contrast_labels, len(contrast), "contrast_labels")
     if anchor_offset is None:
         return ContrastSet(contrast, contrast_labels, None)
     if anchor_offset < 0 or anchor_offset + len(anchors) > len(contrast):

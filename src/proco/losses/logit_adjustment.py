@@ -1,5 +1,7 @@
 """Logit adjustment (Menon et al., ICLR 2021), the paper's eq. 1: cross-entropy with the class priors as margins."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -27,6 +29,8 @@ class LogitAdjustedLoss(FullPrecisionModule):
     def __init__(self, class_counts: ClassCounts, *, tau: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__()
         require_reduction(reduction)
+        if not math.isfinite(tau):
+            raise ValueError(f"tau must be finite; got {tau}.")
         self.register_buffer("class_counts", as_class_counts(class_counts))
         self.tau = tau
         self.reduction: Reduction = reduction

@@ -21,8 +21,9 @@ class CrossEntropy(Method):
     """Share of each label that is spread over all classes."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
+        """Refuse what is no share or no strength."""
         super().__post_init__()
+        self.require_not_negative("post_hoc_tau")
         if not 0 <= self.label_smoothing < 1:
             raise ConfigError(f"method.label_smoothing is a share, from 0 to below 1; got {self.label_smoothing:g}.")
 

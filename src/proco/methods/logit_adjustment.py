@@ -14,6 +14,11 @@ class LogitAdjustment(Method):
     tau: float = 1.0
     """Strength of the adjustment: how many log priors are added to the logits in training."""
 
+    def __post_init__(self) -> None:
+        """Refuse a strength that is none."""
+        super().__post_init__()
+        self.require_not_negative("tau")
+
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the one stage."""
         term = Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))

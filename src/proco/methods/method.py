@@ -1,5 +1,6 @@
 """What a method is: views of an image, terms of an objective, stages of training, and a rule of prediction."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -103,6 +104,12 @@ class Method(Choice, ABC):
         if len(self.views) < self.least_views:
             raise ConfigError(f"the method {name} needs {self.least_views} views or more; got {len(self.views)}.")
         _ = SAMPLERS[self.sampler]
+
+    def require_not_negative(self, *names: str) -> None:
+        """Refuse settings of these names that are negative, infinite or no numbers."""
+        for name in names:
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"method.{name} must be finite and not negative; got {getattr(self, name):g}.")
 
     @abstractmethod
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:

@@ -1,5 +1,6 @@
 """What contrastive methods share: a classifier on the first view, a projector on the others, together or in turn."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,10 +71,9 @@ class TwoBranch(Method):
     def __post_init__(self) -> None:
         """Refuse numbers the losses cannot have."""
         super().__post_init__()
-        if not self.temperature > 0:
-            raise ConfigError(f"method.temperature must be positive; got {self.temperature:g}.")
-        if self.classifier_epochs < 0:
-            raise ConfigError(f"method.classifier_epochs must not be negative; got {self.classifier_epochs}.")
+        if not 0 < self.temperature < math.inf:
+            raise ConfigError(f"method.temperature must be positive and finite; got {self.temperature:g}.")
+        self.require_not_negative("weight", "tau", "classifier_epochs", "classifier_lr")
 
     def classification(self, task: Task) -> Term:
         """Return the classifier's term, of the first view."""

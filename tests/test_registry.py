@@ -33,3 +33,21 @@ def test_wrong_names_are_explained() -> None:
 def test_a_name_is_given_once() -> None:
     with pytest.raises(ValueError, match="'three' is registered already, as 3"):
         build().register("three")(33)
+
+
+def test_what_is_defined_anew_takes_its_own_place() -> None:
+    registry = Registry[type]("shape")
+
+    def define() -> type:
+        @registry.register("circle")
+        class Circle: ...
+
+        return Circle
+
+    old, new = define(), define()
+    assert registry["circle"] is new
+    assert old is not new
+    with pytest.raises(ValueError, match="'circle' is registered already"):
+
+        @registry.register("circle")
+        class Disc: ...

@@ -24,10 +24,13 @@ class Registry(Mapping[str, T]):
         self._items: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files a thing under name; a name is given once."""
+        """Return a decorator that files a thing under name.
+
+        A name is given once; what is defined anew, by a reloaded file or a cell run again, takes its own place.
+        """
 
         def file(item: T) -> T:
-            if name in self._items:
+            if name in self._items and _place_of(item) != _place_of(self._items[name]):
                 raise ValueError(f"the {self.kind} {name!r} is registered already, as {self._items[name]}.")
             self._items[name] = item
             return item
@@ -54,6 +57,12 @@ class Registry(Mapping[str, T]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._items
+
+
+def _place_of(item: object) -> object:
+    """Return where a class or function is defined; other things are their own place."""
+    place = (getattr(item, "__module__", None), getattr(item, "__qualname__", None))
+    return item if None in place else place
 
 
 def suggest(name: str, choices: Iterable[str], *, most: int = 1, otherwise: str = "") -> str:

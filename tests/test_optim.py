@@ -1,9 +1,11 @@
 """Our descent beside torch's, and what it must not cost."""
 
+import math
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -119,3 +121,52 @@ def test_a_run_does_not_import_the_compiler(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.endswith("compiler False\n")
+
+
+def test_shares_of_the_epochs_are_rounded_not_cut() -> None:
+    """0.29 * 100 is 28.999999999999996."""
+    config = OptimConfig(lr=1.0, warmup=0.29, milestones=(0.29,), sharpness=0.1, sharpness_from=0.29)
+    assert learning_rate(config, 0, 100) == pytest.approx(1 / 29)
+    assert learning_rate(config, 28, 100) == 1.0
+    assert learning_rate(replace(config, warmup=0.0), 28, 100) == 1.0
+    assert learning_rate(replace(config, warmup=0.0), 29, 100) == pytest.approx(0.1)
+    assert [goes_uphill(config, epoch, 100) for epoch in (28, 29)] == [False, True]
+    short = [learning_rate(OptimConfig(warmup=0.0), epoch, 4) for epoch in range(4)]
+    assert short == [0.3, 0.3, 0.3, 0.03]  # the second milestone, at 3.6 epochs, is not within it
+
+
+def test_uphill_of_no_gradient_is_nowhere() -> None:
+    parameter = nn.Parameter(torch.ones(3))
+    own = SGD([parameter], OptimConfig(sharpness=0.3))
+    parameter.grad = torch.zeros(3)
+    with own.uphill():
+        assert torch.equal(parameter, torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lr": math.inf},
+        {"lr": math.nan},
+        {"warmup": 5.0},
+        {"milestones": (0.5, 60.0)},
+        {"momentum": 0.0, "nesterov": True},
+    ],
+)
+def test_more_wrong_numbers_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=list(wrong)[-1]):
+        OptimConfig(**wrong)
+
+
+def test_weights_come_back_from_uphill_after_an_error() -> None:
+    parameter = nn.Parameter(torch.ones(3))
+    own = SGD([parameter], OptimConfig(sharpness=0.3))
+    parameter.grad = torch.ones(3)
+    with pytest.raises(KeyError), own.uphill():
+        raise KeyError
+    assert torch.equal(parameter, torch.ones(3))
+
+
+def test_cosine_falls_to_nearly_nothing() -> None:
+    rates = [learning_rate(OptimConfig(lr=1.0, schedule="cosine", warmup=0.0), epoch, 3) for epoch in range(3)]
+    assert rates == pytest.approx([0.5 + math.sqrt(2) / 4, 0.5, 0.5 - math.sqrt(2) / 4])

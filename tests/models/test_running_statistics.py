@@ -76,3 +76,14 @@ def test_evaluation_mode_ends_with_the_block_and_spares_norms() -> None:
         assert [part for part in network.modules() if part.training] == [network[4]]
     assert [part.training for part in network] == [True, False, True, True, True]
     assert network.training
+
+
+def test_modes_and_momenta_are_given_back_as_they_were() -> None:
+    network = nn.Sequential(nn.BatchNorm1d(2, momentum=0.3), nn.Dropout(), nn.Linear(2, 2)).train()
+    network[1].eval()  # frozen
+    with in_evaluation_mode(network):
+        pass
+    assert [part.training for part in network] == [True, False, True]
+    with follow_the_batch(network):
+        assert network[0].momentum == 1.0
+    assert network[0].momentum == 0.3

@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 from tests.training.test_runs import npz_config
+from torch import nn
 
+from proco.augment import Plain
 from proco.data.dataset import Dataset, Split
 from proco.data.images import ArrayImages
 from proco.errors import DataError
+from proco.methods.cross_entropy import CrossEntropy
+from proco.models import network as network_module
 from proco.training.classifier import Classifier
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import EngineConfig
@@ -85,3 +89,73 @@ def test_weights_of_another_network_are_refused(folder: RunFolder) -> None:
     folder.save_weights({name: value for name, value in weights.items() if name != "classifier.bias"})
     with pytest.raises(RunError, match="do not fit its settings"):
         Classifier.of(folder, "cpu")
+
+
+@pytest.fixture
+def adjusted(tiny_dataset: Dataset, tmp_path: Path) -> tuple[RunFolder, Dataset]:
+    """A run of images of 8 x 16, of which the middle of 4 x 4 is evaluated, with an adjustment after training."""
+    splits = {
+        name: replace(split, images=ArrayImages(split.images.pixels.repeat(1, 1, 1, 2)))
+        for name, split in tiny_dataset.splits.items()
+    }
+    wide = replace(tiny_dataset, splits=splits)
+    config = npz_config(tmp_path / "wide.npz", wide, method=CrossEntropy(views=(Plain(),), post_hoc_tau=50.0), epochs=1)
+    config = replace(config, data=replace(config.data, centre=0.5))
+    folder = RunFolder(tmp_path / "wide")
+    Trainer(config).fit(folder)
+    return folder, wide
+
+
+def test_scores_are_of_the_middle_adjusted_and_one_by_one_as_together(adjusted: tuple[RunFolder, Dataset]) -> None:
+    folder, wide = adjusted
+    classify = Classifier.of(folder, "cpu")
+    assert classify.size == (8, 8)
+    test = wide.splits["test"]
+    pixels = test.images.pixels
+    scores = classify(pixels)
+    assert not scores.requires_grad
+    torch.testing.assert_close(classify(pixels[:1]), scores[:1])  # no statistics of the batch
+    framed = pixels.clone()
+    framed[:, :, :2], framed[:, :, -2:] = 0, 255
+    torch.testing.assert_close(classify(framed), scores)
+    shares = torch.tensor([30, 15, 8, 4]) / 57
+    window = pixels[:, :, 2:6, 6:10].float()
+    with torch.no_grad():
+        seen = nn.functional.interpolate(window, (8, 8), mode="bilinear", antialias=True).round().to(torch.uint8)
+        logits = classify.network.eval()(seen).logits
+    torch.testing.assert_close(scores, logits - 50 * shares.log(), rtol=1e-2, atol=1e-1)
+    inputs: list[torch.Tensor] = []
+    with classify.network.register_forward_pre_hook(lambda _, given: inputs.append(given[0])):
+        classify(pixels)
+        metrics = classify.evaluate(test)
+    assert torch.equal(*inputs)  # both look at the same
+    right = 100 * (scores.argmax(dim=1) == test.labels).float().mean()
+    assert metrics.top1 == folder.summary()["top1"] == pytest.approx(float(right))
+    framed_split = Split(ArrayImages(framed), test.labels)
+    assert classify.evaluate(framed_split) == metrics
+    assert scores.argmax(dim=1).unique().tolist() == [3]  # an adjustment this strong leaves nothing else
+
+
+def test_a_finished_run_fetches_no_weights(
+    adjusted: tuple[RunFolder, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, build = [], network_module.build_backbone
+    monkeypatch.setattr(
+        network_module,
+        "build_backbone",
+        lambda name, **how: (asked.append(how.pop("pretrained")), build(name, **how))[1],
+    )
+    folder, _ = adjusted
+    folder.config_file.write_text(folder.config_file.read_text().replace("pretrained: false", "pretrained: true"))
+    assert folder.config().network.pretrained
+    Classifier.of(folder, "cpu")
+    assert asked == [False]
+
+
+def test_scores_and_figures_are_computed_as_in_the_run(adjusted: tuple[RunFolder, Dataset]) -> None:
+    folder, wide = adjusted
+    classify, seen = replace(Classifier.of(folder, "cpu"), autocast=torch.float16), []
+    classify.network.backbone.stem.register_forward_hook(lambda _, __, hidden: seen.append(hidden.dtype))
+    classify(wide.splits["test"].images.pixels)
+    classify.evaluate(wide.splits["test"])
+    assert seen == [torch.float16, torch.float16]

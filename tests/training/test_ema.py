@@ -30,3 +30,9 @@ def test_average_survives_saving() -> None:
     other.load_state_dict(average.state_dict())
     assert torch.equal(other.network.weight, average.network.weight)
     assert other.steps == 1
+
+
+def test_the_average_is_in_evaluation_mode() -> None:
+    network = nn.Sequential(nn.Linear(2, 2), nn.Dropout()).train()
+    assert not any(part.training for part in MovingAverage(network, 0.9).network.modules())
+    assert network.training

@@ -108,7 +108,7 @@ def test_autocast_gives_terms_float32(tiny_dataset: Dataset) -> None:
 
     stage = make_stage(tiny_dataset)
     term = next(iter(stage.terms.values()))._replace(term=Spy())
-    # float16: a bfloat16 product is an illegal instruction on some of the CPUs these tests run on.
+    # float16: a bfloat16 product is an illegal instruction on some of the torch.device("cpu")s these tests run on.
     learner = Learner(make_network(), make_stage(tiny_dataset, terms={"spy": term}), torch.float16)
     learner(next(batches(tiny_dataset, torch.device("cpu"))).views, Targets.of(torch.zeros(8, dtype=torch.int64)))
     assert {value.dtype for value in seen[0][:3] if value is not None} == {torch.float32}
@@ -264,3 +264,59 @@ def test_the_second_look_uphill_is_at_the_same_function(tiny_dataset: Dataset) -
     step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1, sharpness=1e-12)), None)
     step(batch)
     torch.testing.assert_close(seen[1], seen[0])
+
+
+def test_an_epoch_begins_in_training_but_for_what_is_frozen(tiny_dataset: Dataset) -> None:
+    network = make_network()
+    learner = Learner(network, make_stage(tiny_dataset, learning=("classifier", "projector")), None)
+    learner.eval()
+    network.backbone.train()  # as an evaluation leaves it, which gives the network back as it was as a whole
+    learner.start_epoch()
+    assert learner.training
+    assert network.classifier.training
+    assert not any(part.training for part in network.backbone.modules())
+
+
+def test_the_average_follows_the_network_step_by_step(tiny_dataset: Dataset) -> None:
+    network = make_network()
+    learner = Learner(network, make_stage(tiny_dataset), None).train()
+    average = MovingAverage(network, 0.9)
+    expected = {name: value.clone() for name, value in network.state_dict().items()}
+    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), average)
+    for number, batch in enumerate(batches(tiny_dataset, torch.device("cpu")), start=1):
+        step(batch)
+        share = 1 - min(0.9, (1 + number) / (10 + number))
+        for name, value in network.state_dict().items():
+            expected[name] = torch.lerp(expected[name], value, share) if value.is_floating_point() else value
+    torch.testing.assert_close(dict(average.network.state_dict()), expected)
+
+
+def test_the_teacher_computes_as_its_pupil_does(tiny_dataset: Dataset) -> None:
+    its_network, seen = make_network(), []
+    its_network.backbone.stem.register_forward_hook(lambda _, __, features: seen.append(features.dtype))
+    teacher = Teacher(its_network, PROCO, tiny_dataset.class_counts)
+    learner = Learner(make_network(), make_stage(tiny_dataset), torch.float16).train()
+    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), None, teacher)
+    step(next(batches(tiny_dataset, torch.device("cpu"))))
+    assert seen == [torch.float16]
+
+
+def test_gradients_are_gone_after_a_step(tiny_dataset: Dataset) -> None:
+    learner = Learner(make_network(), make_stage(tiny_dataset), None).train()
+    Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), None)(
+        next(batches(tiny_dataset, torch.device("cpu")))
+    )
+    assert all(parameter.grad is None for parameter in learner.parameters())
+
+
+def test_the_teacher_looks_at_the_first_of_different_views(tiny_dataset: Dataset) -> None:
+    """Views of the learner tests are all Plain, so which one the teacher looks at is not told apart there."""
+    its_network, seen = make_network(), []
+    its_network.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    teacher = Teacher(its_network, PROCO, tiny_dataset.class_counts)
+    learner = Learner(make_network(), make_stage(tiny_dataset), None).train()
+    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), None, teacher)
+    batch = next(batches(tiny_dataset, torch.device("cpu")))
+    views = torch.stack([batch.views[0], 255 - batch.views[1], batch.views[2] // 2])
+    step(batch._replace(views=views))
+    assert torch.equal(seen[0], views[0])

@@ -5,9 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from tests.training.test_runs import npz_config
+from tests.training.test_trainer import PROCO
 
 from proco.data.dataset import Dataset
 from proco.methods.proco import ProCo
+from proco.methods.supcon import SupCon
 from proco.models.network import NetworkConfig
 from proco.training.ledger import entry_of, read_entries, write_entry
 from proco.training.run_folder import RunFolder
@@ -59,3 +63,24 @@ def test_entries_are_read_back(folder: RunFolder, tmp_path: Path) -> None:
     path = write_entry(tmp_path / "results", folder, "some/recipe")
     assert path == tmp_path / "results" / "some" / "recipe" / "seed0.json"
     assert read_entries(tmp_path / "results") == [entry_of(folder, "some/recipe")] == [json.loads(path.read_text())]
+
+
+def test_entry_of_a_run_of_two_stages_and_three_splits(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    splits = {**tiny_dataset.splits, "val": tiny_dataset.splits["train"].subset(torch.arange(0, 57, 3))}
+    method = SupCon(views=PROCO.views, classifier_epochs=2)
+    data = replace(tiny_dataset, splits=splits)
+    config = npz_config(tmp_path / "data.npz", data, method=method, epochs=1, seed=3)
+    folder = RunFolder(tmp_path / "run")
+    Trainer(config).fit(folder)
+    figures = {"top1": 60.0, "many": 70.0, "medium": 50.0, "few": 0.0, "balanced_accuracy": 45.0}
+    folder.save_summary(folder.summary() | figures)
+    noted = folder.config_file.read_text()
+    folder.config_file.write_text(noted.replace("lanes: '1'", "lanes: '4'"))
+    entry, records = entry_of(folder, "a"), folder.records()
+    assert {name: entry[name] for name in figures} == figures
+    assert (entry["seed"], entry["lanes"], entry["split"], entry["curve"]["split"]) == (3, 4, "test", "val")
+    assert entry["curve"]["top1"] == pytest.approx([record["val"]["top1"] for record in records], abs=1e-4)
+    assert entry["curve"]["accuracy"] == pytest.approx([record["accuracy"] for record in records], abs=1e-4)
+    assert [value is None for value in entry["curve"]["supcon"]] == [False, True, True]
+    assert [value is None for value in entry["curve"]["logit_adjustment"]] == [True, False, False]
+    assert str(tmp_path) not in str(entry)  # where it lay on that machine tells nobody anything

@@ -1,5 +1,7 @@
 """The way of an epoch to the device: what an image undergoes depends on (seed, epoch) and its place alone."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from proco.augment.auto import Auto
 from proco.augment.paste import Paste
 from proco.augment.plain import Plain
 from proco.augment.sim import Sim
+from proco.augment.weak import Weak
 from proco.data.dataset import Dataset
 from proco.data.images import ArrayImages
 from proco.data.samplers import SAMPLERS
@@ -172,3 +175,53 @@ def test_balanced_sampler_reaches_the_batches(tiny_dataset: Dataset) -> None:
     labels = torch.cat([epoch_of(loader, epoch)[1] for epoch in range(30)])
     share = torch.bincount(labels) / len(labels)
     assert (share - 0.25).abs().max() < 0.05  # 1680 draws: five standard deviations
+
+
+def paste_loader(dataset: Dataset, **changes: Any) -> EpochLoader:
+    settings = {"paste": Paste(), "batch_size": 8, "device": torch.device("cpu")} | changes
+    return EpochLoader(dataset.splits["train"], (Weak(padding=2), Plain()), size=(8, 8), seed=0, **settings)
+
+
+def test_boxes_are_of_the_classes_the_sampler_says(tiny_dataset: Dataset) -> None:
+    loader, labels = paste_loader(tiny_dataset), tiny_dataset.splits["train"].labels
+    drawn = [loader.draw(epoch).pasted for epoch in range(30)]
+    share = torch.bincount(torch.cat([labels[pasted.drawn.positions] for pasted in drawn])) / (30 * 56)
+    assert (share - 0.25).abs().max() < 0.05  # 1680 draws: five standard deviations
+
+
+def test_what_is_pasted_is_drawn_for_itself_and_anew(tiny_dataset: Dataset) -> None:
+    loader = paste_loader(tiny_dataset, paste=Paste(sampler="instance"))
+    first, second = loader.draw(0), loader.draw(1)
+    assert not torch.equal(first.pasted.drawn.positions, first.own.positions)
+    assert not torch.equal(first.pasted.boxes.side, second.pasted.boxes.side)
+    own, pasted = first.own.choices[0], first.pasted.drawn.choices[0]
+    assert not torch.equal(own.top, pasted.top)
+
+
+def test_every_epoch_has_an_order_and_changes_of_its_own(tiny_dataset: Dataset) -> None:
+    first, second = (make_loader(tiny_dataset).draw(epoch).own for epoch in (0, 1))
+    assert not torch.equal(first.positions, second.positions)
+    assert not torch.equal(first.randoms[1], second.randoms[1])  # the windows of Sim
+    assert not torch.equal(first.choices[1].is_flipped, second.choices[1].is_flipped)
+
+
+def test_batches_say_which_images_they_show(tiny_dataset: Dataset) -> None:
+    loader = make_loader(tiny_dataset, views=(Plain(),))
+    shown = torch.cat([batch.targets.positions for batch in loader.batches(0)])
+    assert torch.equal(shown, loader.draw(0).own.positions)
+
+
+def test_there_are_boxes_for_epochs_that_are_longer_than_their_samplers(tiny_dataset: Dataset) -> None:
+    loader = paste_loader(tiny_dataset, sampler="class_aware")  # 30 x 4 draws; boxes come 57 at a time
+    assert len(loader) == 15
+    assert len(list(loader.batches(0))) == 15
+
+
+def test_a_batch_larger_than_the_data_is_what_ranks_can_share(
+    tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader_module, "world_size", lambda: 2)
+    monkeypatch.setattr(loader_module, "rank", lambda: 0)
+    loader = make_loader(tiny_dataset, batch_size=1000)
+    assert loader.batch_size == 56
+    assert [len(batch.targets.labels) for batch in loader.batches(0)] == [28]

@@ -44,6 +44,6 @@ def test_wrong_moments_are_explained(config: DataConfig, message: str) -> None:
         normalisation(config, some_images())
 
 
-def test_size_is_the_arrays_or_the_setting() -> None:
-    assert image_size(DataConfig(), some_images()) == (6, 5)
+def test_size_is_the_largest_square_of_the_arrays_or_the_setting() -> None:
+    assert image_size(DataConfig(), some_images()) == (5, 5)
     assert image_size(DataConfig(size=16), some_images()) == (16, 16)

@@ -85,3 +85,18 @@ def test_recorded_renewal_is_the_plain_one(autocast: torch.dtype | None) -> None
                     parameter *= 1.1
     assert all(torch.allclose(value, 1.1**3 * weights[name]) for name, value in network.named_parameters())
     assert not network.training
+
+
+def test_renewal_needs_no_gradients_and_computes_as_the_run_does() -> None:
+    network, seen = make(), []
+    network(batches(1)[0])  # gives the lazy layer its shape
+    network[0].register_forward_hook(lambda _, __, hidden: seen.append((hidden.dtype, hidden.requires_grad)))
+    Renewal(network, torch.float16)(batches(1))
+    assert seen == [(torch.float16, False)]
+
+
+def test_networks_without_batch_norms_have_nothing_to_renew() -> None:
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4))
+    before = copy.deepcopy(network.state_dict())
+    Renewal(network)(batches(2))
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tests.training.test_trainer import small_config
 
 from proco.data.arrays import Arrays
 from proco.data.dataset import Dataset
-from proco.data.prepare import DataConfig
+from proco.data.prepare import DataConfig, SharedData
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.runs import data_of, fit_or_reuse
@@ -52,3 +52,26 @@ def test_data_of_a_run_is_read_again_unless_it_has_changed(tiny_dataset: Dataset
     npz_config(tmp_path / "data.npz", swapped)
     with pytest.raises(RunError, match="has changed since"):
         data_of(folder)
+
+
+def test_interrupted_run_goes_on_though_made_elsewhere(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    config = npz_config(tmp_path / "data.npz", tiny_dataset, epochs=2)
+    folder, shared = RunFolder(tmp_path / "run"), SharedData()
+
+    class Cut(Silent):
+        starts: ClassVar[list[int]] = []
+
+        def on_start(self, first_epoch: int, epochs: int, name: str = "") -> None:
+            self.starts.append(first_epoch)
+
+        def on_epoch(self, record: dict[str, Any]) -> None:
+            if len(self.starts) == 1:
+                raise EOFError
+
+    with pytest.raises(EOFError):
+        fit_or_reuse(config, folder, Cut(), data=shared)
+    with pytest.raises(RunError, match=r"other settings \(optim\)"):
+        fit_or_reuse(replace(config, optim=replace(config.optim, lr=0.2)), folder, Cut(), data=shared)
+    (tmp_path / "data.npz").unlink()  # the data is shared, and not read again
+    fit_or_reuse(replace(config, made_with={"torch": "another"}), folder, Cut(), data=shared)
+    assert Cut.starts == [0, 1]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tests.training.test_runs import npz_config
+from tests.training.test_trainer import small_config
 
 from proco.config import as_settings, merge
 from proco.data.dataset import Dataset
@@ -205,3 +206,21 @@ def test_what_was_taught_is_loaded_without_its_teacher(tiny_dataset: Dataset, tm
     assert Classifier.of(folder).evaluate(tiny_dataset.splits["test"]).top1 == summary["top1"]
     assert entry_of(folder, "taught")["teacher_top1"] == pytest.approx(summary["teacher_top1"], abs=1e-4)
     assert fit_or_reuse(config, folder, Silent()) == folder.summary()  # YAML has lists for tuples
+
+
+def test_teacher_predicts_by_the_method_it_was_trained_by(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    """Whether it was trained just now or is read from its folder: after a kill the taught run ends at the same bits."""
+    its = {"method": {"name": "cross_entropy", "post_hoc_tau": 1.0, "views": [{"name": "plain"}]}, "epochs": 1}
+    config = small_config(epochs=1, teacher=TeacherConfig(run=its))
+    folder = RunFolder(tmp_path / "run")
+    Trainer(config, tiny_dataset).fit(folder)
+    lent = small_config(epochs=1, teacher=TeacherConfig(path=folder.teacher.path))
+    Trainer(lent, tiny_dataset).fit(RunFolder(tmp_path / "lent"))
+    assert RunFolder(tmp_path / "lent").weights_file.read_bytes() == folder.weights_file.read_bytes()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 4.0])
+def test_settings_of_a_teacher_reach_its_term(tiny_dataset: Dataset, temperature: float) -> None:
+    teacher = TeacherConfig(weight=0.25, temperature=temperature)
+    weighted = Trainer(small_config(teacher=teacher), tiny_dataset).stages[0].terms["distillation"]
+    assert (weighted.weight, weighted.term.temperature) == (0.25, temperature)

@@ -2,16 +2,19 @@
 
 import json
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from proco.augment import Plain, Sim, Weak
 from proco.data.dataset import Dataset
-from proco.errors import ConfigError
+from proco.data.images import ArrayImages
+from proco.errors import ConfigError, DataError
 from proco.evaluation.metrics import Evaluation
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.logit_adjustment import LogitAdjustment
@@ -366,3 +369,135 @@ def test_with_a_validation_split_the_test_is_looked_at_once(tiny_dataset: Datase
     assert ["test" in record for record in RunFolder(tmp_path / "run").records()] == [False, False, False, True]
     assert all("val" in record for record in RunFolder(tmp_path / "run").records())
     assert (summary["split"], summary["best_split"]) == ("test", "val")
+
+
+def test_frozen_backbone_stays_in_the_epochs_of_its_classifier(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    weights = []
+    for epochs in (1, 2):
+        method, folder = SupCon(views=PROCO.views, classifier_epochs=epochs), tmp_path / str(epochs)
+        fit(small_config(method, epochs=1), tiny_dataset, folder)
+        weights.append(RunFolder(folder).load_weights())
+    one, two = weights
+    for name, value in one.items():
+        assert torch.equal(value, two[name]) == (not name.startswith("classifier")), name
+
+
+def test_statistics_are_of_the_last_epoch_and_this_one(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    """ProCo forgets what is older: the terms hear of every epoch."""
+    trainer = Trainer(small_config(epochs=3), tiny_dataset)
+    trainer.fit(RunFolder(tmp_path / "run"))
+    moments = trainer.terms[0]["proco"].term.criterion.moments
+    assert moments.counts.sum() == 2 * 2 * 48  # two epochs, two views, 48 images
+    assert moments.running_counts.sum() == 2 * 48
+
+
+def test_each_stage_has_a_course_of_its_own(
+    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    went: list[str] = []
+    uphill, step = SGD.uphill, SGD.step
+    monkeypatch.setattr(SGD, "uphill", lambda self: (went.append("uphill"), uphill(self))[1])
+    monkeypatch.setattr(SGD, "step", lambda self: (went.append("step"), step(self)))
+    config = small_config(SupCon(views=PROCO.views, classifier_epochs=3, classifier_lr=1.0), epochs=3)
+    config = replace(config, optim=replace(config.optim, warmup=0.0, sharpness=0.05, sharpness_from=0.5))
+    folder = RunFolder(tmp_path / "run")
+    summary = Trainer(config, tiny_dataset).fit(folder)
+    cosine = [0.1 * (0.5 + share) for share in (math.sqrt(2) / 4, 0, -math.sqrt(2) / 4)]
+    rates = [record["lr"] for record in folder.records()]
+    assert rates == pytest.approx([*cosine, 1.0, 1.0, 0.04])  # 0.2 at each of 1.8 and 2.25, rounded, epochs
+    assert went == ["step"] * 9 + ["uphill", "step"] * 9  # the later half of the run
+    assert summary["last_epoch"] == 5
+    checkpoint = folder.load_checkpoint(torch.device("cpu"))
+    assert checkpoint["images"] == 6 * 48
+    assert summary["images_per_second"] == pytest.approx(6 * 48 / checkpoint["train_seconds"])
+    assert 0 < checkpoint["train_seconds"] < summary["seconds"]
+
+
+def test_optimiser_of_a_stage_has_the_settings_of_the_stage(
+    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decays: list[float] = []
+    step = SGD.step
+    monkeypatch.setattr(SGD, "step", lambda self: (decays.append(self.config.weight_decay), step(self)))
+    fit(small_config(SupCon(views=PROCO.views, classifier_epochs=1), epochs=1), tiny_dataset, tmp_path / "run")
+    assert decays == [2e-4] * 3 + [0.0] * 3
+
+
+@pytest.mark.parametrize(("seconds", "written"), [(0, [1, 2, 3]), (3600, [3])])
+def test_checkpoints_are_written_as_often_as_asked_and_at_the_end(
+    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, written: list[int]
+) -> None:
+    epochs, save = [], RunFolder.save_checkpoint
+    monkeypatch.setattr(
+        RunFolder, "save_checkpoint", lambda self, state: (epochs.append(state["epoch"]), save(self, state))
+    )
+    config = small_config(epochs=3)
+    fit(replace(config, engine=replace(config.engine, checkpoint_seconds=seconds)), tiny_dataset, tmp_path / "run")
+    assert epochs == written
+
+
+class Spoiler(Silent):
+    """Makes a weight infinite after the last step of the second epoch, and listens to the seeds."""
+
+    def __init__(self, network: nn.Module | None = None) -> None:
+        self.network, self.seeds = network, {}
+
+    def on_step(self, epoch: int, step: int, steps: int) -> None:
+        self.seeds.setdefault(epoch, torch.initial_seed())
+        if self.network is not None and (epoch, step) == (1, steps):
+            with torch.no_grad():
+                self.network.classifier.weight[0, 0] = math.inf
+
+
+def test_infinite_weights_are_not_saved(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    trainer, folder = Trainer(small_config(), tiny_dataset), RunFolder(tmp_path / "run")
+    with pytest.raises(RunError, match=r"classifier\.weight became infinite in epoch 2"):
+        trainer.fit(folder, Spoiler(trainer.network))
+    assert folder.load_checkpoint(torch.device("cpu"))["epoch"] == 1  # the last good one
+
+
+def test_random_numbers_of_the_network_are_the_epochs_own(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    """Dropout, of backbones that have it: other in every epoch, the same in every run of the seed."""
+    seeds = []
+    for number, seed in enumerate((0, 0, 1)):
+        heard = Spoiler()
+        torch.manual_seed(number)
+        Trainer(small_config(epochs=3, seed=seed), tiny_dataset).fit(RunFolder(tmp_path / f"{number}"), heard)
+        seeds.append(heard.seeds)
+    assert seeds[0] == seeds[1]
+    assert len({*seeds[0].values(), *seeds[2].values()}) == 6
+
+
+def test_summary_has_the_notes_and_warnings_of_the_data(
+    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ArrayImages, "warnings", ("a file went bad",))
+    noted = replace(tiny_dataset, notes=("some images were left out",))
+    summary = fit(small_config(epochs=1), noted, tmp_path / "run")
+    assert summary["notes"] == ["some images were left out", "a file went bad", "a file went bad"]  # of two splits
+
+
+def test_what_a_method_pastes_reaches_the_batches(tiny_dataset: Dataset) -> None:
+    (loader,) = Trainer(small_config(ProCoPlus(views=PROCO.views)), tiny_dataset).loaders
+    assert (next(loader.batches(0)).targets.share < 1).any()
+
+
+def test_terms_too_compute_in_float64(tiny_dataset: Dataset) -> None:
+    config = small_config()
+    trainer = Trainer(replace(config, engine=replace(config.engine, precision="float64")), tiny_dataset)
+    state = {**trainer.network.state_dict(), **trainer.terms.state_dict()}
+    assert {value.dtype for value in state.values() if value.is_floating_point()} == {torch.float64}
+
+
+def test_seconds_are_those_that_have_passed(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    started = time.perf_counter()
+    summary = fit(small_config(), tiny_dataset, tmp_path / "run")
+    seconds = [record["seconds"] for record in RunFolder(tmp_path / "run").records()]
+    assert seconds == sorted(seconds)
+    assert 0 < seconds[0] < seconds[-1] == summary["seconds"] <= time.perf_counter() - started
+
+
+def test_data_of_the_callers_own_must_have_images_of_every_class(tiny_dataset: Dataset) -> None:
+    splits = {**tiny_dataset.splits, "train": tiny_dataset.splits["train"].subset(torch.arange(53))}
+    with pytest.raises(DataError, match="every class needs at least one training image; 'yellow'"):
+        Trainer(small_config(), replace(tiny_dataset, splits=splits))

@@ -34,7 +34,7 @@ class DataConfig:
     """Validate on this many images of each class, or on as many as there are, that a profile leaves out of the training
     split; a test split is then put out of sight. For choosing settings without looking at the test."""
     size: int | None = None
-    """Height and width of what the network sees; by default that of the arrays, or 224 for image files."""
+    """Side of the square that the network sees; by default the shorter side of the arrays, or 224 for image files."""
     centre: float = 1.0
     """Side of the centred square that is evaluated, as a share of the shorter side: 0.875 is 224 of 256 pixels."""
     mean: tuple[float, ...] | None = None

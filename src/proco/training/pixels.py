@@ -13,10 +13,9 @@ _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def image_size(config: DataConfig, images: Images) -> tuple[int, int]:
-    """Return height and width of what the network sees."""
-    if config.size is not None:
-        return config.size, config.size
-    return images.common_size or (_FILE_SIZE, _FILE_SIZE)
+    """Return height and width of what the network sees: a square, by default as large as arrays hold one."""
+    side = config.size or min(images.common_size or (_FILE_SIZE,))
+    return side, side
 
 
 def normalisation(config: DataConfig, images: Images) -> Normalise:

@@ -25,6 +25,8 @@ class Renewal:
     @torch.no_grad()
     def __call__(self, batches: Iterable[Tensor]) -> None:
         """Renew them by one batch or more of images, (N, C, H, W) each."""
+        if not self.statistics:  # a network without batch norms
+            return
         for total in self.sums:
             total.zero_()
         number = 0

@@ -1,0 +1,67 @@
+"""Evaluation of a network that says what it was shown."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from proco.data.dataset import Split
+from proco.data.images import ArrayImages
+from proco.evaluation.metrics import Metrics
+from proco.training import evaluate as evaluate_module
+from proco.training.evaluate import evaluate
+
+
+class Corners(nn.Module):
+    """Says what it was shown: a score for class 1 where the corners are bright."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[torch.Tensor, bool]] = []
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.seen.append((images, self.training))
+        return nn.functional.one_hot((images[:, 0, 0, 0] > 0).long(), 2).float()
+
+
+def corner_images() -> Split:
+    pixels = torch.zeros(5, 3, 8, 8, dtype=torch.uint8)
+    pixels[3:, :, 0, 0] = 255
+    return Split(ArrayImages(pixels), torch.tensor([0, 0, 0, 1, 1]))
+
+
+def look(split: Split, centre: float = 1.0) -> tuple[Metrics, Corners]:
+    network = Corners()
+    counts = torch.tensor([3, 2])
+    metrics = evaluate(
+        network, lambda outputs, _: outputs, split, counts, size=(8, 8), centre=centre, device=torch.device("cpu")
+    )
+    return metrics, network
+
+
+def test_network_is_evaluated_in_evaluation_mode_and_given_back() -> None:
+    metrics, network = look(corner_images())
+    assert metrics.top1 == 100
+    assert [training for _, training in network.seen] == [False]
+    assert network.training
+
+
+def test_the_centre_is_what_is_evaluated() -> None:
+    metrics, _ = look(corner_images(), centre=0.5)  # without the corners
+    assert metrics.top1 == pytest.approx(60)
+
+
+def test_all_images_are_evaluated_whatever_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate_module, "_BATCH_BYTES", 2 * 3 * 8 * 8)
+    metrics, network = look(replace(corner_images(), labels=torch.tensor([0, 0, 0, 1, 0])))
+    assert [len(images) for images, _ in network.seen] == [2, 2, 1]
+    assert metrics.top1 == pytest.approx(80)
+
+
+def test_ranks_evaluate_each_its_own_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate_module, "world_size", lambda: 2)
+    for rank, number in ((0, 3), (1, 2)):
+        monkeypatch.setattr(evaluate_module, "rank", lambda rank=rank: rank)
+        _, network = look(corner_images())
+        assert sum(len(images) for images, _ in network.seen) == number

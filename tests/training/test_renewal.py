@@ -4,21 +4,12 @@ import copy
 
 import pytest
 import torch
+from tests.models.test_running_statistics import batches, make
 from torch import nn
 
 from proco.models.network import Network, NetworkConfig
 from proco.models.normalise import Normalise
 from proco.training.renewal import Renewal
-
-
-def make() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.LazyLinear(5), nn.BatchNorm1d(5))
-
-
-def batches(number: int) -> list[torch.Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    return [torch.randn(8, 3, 6, 6, generator=generator) + count for count in range(number)]
 
 
 def test_renewed_statistics_are_means_over_the_batches() -> None:

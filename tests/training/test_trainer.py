@@ -350,13 +350,17 @@ def test_warm_up_by_steps_reaches_every_step(
     assert [record["lr"] for record in RunFolder(tmp_path / "run").records()] == pytest.approx([0.1, 0.1])
 
 
-def test_gradients_are_taken_uphill_in_the_last_epochs(
-    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    went: list[str] = []
+@pytest.fixture
+def went(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What optimisers do: "uphill" and "step"."""
+    words: list[str] = []
     uphill, step = SGD.uphill, SGD.step
-    monkeypatch.setattr(SGD, "uphill", lambda self: (went.append("uphill"), uphill(self))[1])
-    monkeypatch.setattr(SGD, "step", lambda self: (went.append("step"), step(self)))
+    monkeypatch.setattr(SGD, "uphill", lambda self: (words.append("uphill"), uphill(self))[1])
+    monkeypatch.setattr(SGD, "step", lambda self: (words.append("step"), step(self)))
+    return words
+
+
+def test_gradients_are_taken_uphill_in_the_last_epochs(tiny_dataset: Dataset, tmp_path: Path, went: list[str]) -> None:
     optim = OptimConfig(lr=0.1, sharpness=0.05, sharpness_from=0.5)
     fit(replace(small_config(epochs=4), optim=optim), tiny_dataset, tmp_path / "run")
     half = went.count("step") // 2
@@ -391,13 +395,7 @@ def test_statistics_are_of_the_last_epoch_and_this_one(tiny_dataset: Dataset, tm
     assert moments.running_counts.sum() == 2 * 48
 
 
-def test_each_stage_has_a_course_of_its_own(
-    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    went: list[str] = []
-    uphill, step = SGD.uphill, SGD.step
-    monkeypatch.setattr(SGD, "uphill", lambda self: (went.append("uphill"), uphill(self))[1])
-    monkeypatch.setattr(SGD, "step", lambda self: (went.append("step"), step(self)))
+def test_each_stage_has_a_course_of_its_own(tiny_dataset: Dataset, tmp_path: Path, went: list[str]) -> None:
     config = small_config(SupCon(views=PROCO.views, classifier_epochs=3, classifier_lr=1.0), epochs=3)
     config = replace(config, optim=replace(config.optim, warmup=0.0, sharpness=0.05, sharpness_from=0.5))
     folder = RunFolder(tmp_path / "run")

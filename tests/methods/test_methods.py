@@ -32,6 +32,7 @@ from proco.models.normalise import Normalise
 
 COUNTS = torch.tensor([40, 10, 3])
 TASK = Task(COUNTS, num_features=64, hidden=16, dim=8)
+LABELS = torch.arange(12) % 3
 METHODS = [kind() for kind in Method.registry.values()]
 VARIANTS = [
     *METHODS,
@@ -210,9 +211,6 @@ def test_decoupled_supcon_has_two_stages() -> None:
     assert "classifier" not in representation.learning
     assert classifier.learning == ("classifier",)
     assert classifier.optim["lr"] == 2.5
-
-
-LABELS = torch.arange(12) % 3
 
 
 def views_of(number: int) -> list[Outputs]:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -136,16 +137,14 @@ def test_scores_are_of_the_middle_adjusted_and_one_by_one_as_together(adjusted: 
     assert scores.argmax(dim=1).unique().tolist() == [3]  # an adjustment this strong leaves nothing else
 
 
-def test_a_finished_run_fetches_no_weights(
-    adjusted: tuple[RunFolder, Dataset], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_run_fetches_no_weights(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, build = [], network_module.build_backbone
-    monkeypatch.setattr(
-        network_module,
-        "build_backbone",
-        lambda name, **how: (asked.append(how.pop("pretrained")), build(name, **how))[1],
-    )
-    folder, _ = adjusted
+
+    def watched(name: str, *, pretrained: bool, **options: Any) -> nn.Module:
+        asked.append(pretrained)
+        return build(name, **options)
+
+    monkeypatch.setattr(network_module, "build_backbone", watched)
     folder.config_file.write_text(folder.config_file.read_text().replace("pretrained: false", "pretrained: true"))
     assert folder.config().network.pretrained
     Classifier.of(folder, "cpu")

@@ -108,7 +108,7 @@ def test_autocast_gives_terms_float32(tiny_dataset: Dataset) -> None:
 
     stage = make_stage(tiny_dataset)
     term = next(iter(stage.terms.values()))._replace(term=Spy())
-    # float16: a bfloat16 product is an illegal instruction on some of the torch.device("cpu")s these tests run on.
+    # float16: a bfloat16 product is an illegal instruction on some of the CPUs these tests run on.
     learner = Learner(make_network(), make_stage(tiny_dataset, terms={"spy": term}), torch.float16)
     learner(next(batches(tiny_dataset, torch.device("cpu"))).views, Targets.of(torch.zeros(8, dtype=torch.int64)))
     assert {value.dtype for value in seen[0][:3] if value is not None} == {torch.float32}
@@ -303,14 +303,12 @@ def test_the_teacher_computes_as_its_pupil_does(tiny_dataset: Dataset) -> None:
 
 def test_gradients_are_gone_after_a_step(tiny_dataset: Dataset) -> None:
     learner = Learner(make_network(), make_stage(tiny_dataset), None).train()
-    Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), None)(
-        next(batches(tiny_dataset, torch.device("cpu")))
-    )
+    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), None)
+    step(next(batches(tiny_dataset, torch.device("cpu"))))
     assert all(parameter.grad is None for parameter in learner.parameters())
 
 
 def test_the_teacher_looks_at_the_first_of_different_views(tiny_dataset: Dataset) -> None:
-    """Views of the learner tests are all Plain, so which one the teacher looks at is not told apart there."""
     its_network, seen = make_network(), []
     its_network.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     teacher = Teacher(its_network, PROCO, tiny_dataset.class_counts)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from proco.augment import Plain, Sim, Weak
 from proco.data.dataset import Dataset
@@ -22,7 +21,7 @@ from proco.methods.method import Method, Targets
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
 from proco.methods.supcon import SupCon
-from proco.models.network import NetworkConfig
+from proco.models.network import Network, NetworkConfig
 from proco.optim import SGD, OptimConfig
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
@@ -426,23 +425,25 @@ def test_checkpoints_are_written_as_often_as_asked_and_at_the_end(
     tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, written: list[int]
 ) -> None:
     epochs, save = [], RunFolder.save_checkpoint
-    monkeypatch.setattr(
-        RunFolder, "save_checkpoint", lambda self, state: (epochs.append(state["epoch"]), save(self, state))
-    )
+
+    def watched(folder: RunFolder, state: dict[str, Any]) -> None:
+        epochs.append(state["epoch"])
+        save(folder, state)
+
+    monkeypatch.setattr(RunFolder, "save_checkpoint", watched)
     config = small_config(epochs=3)
     fit(replace(config, engine=replace(config.engine, checkpoint_seconds=seconds)), tiny_dataset, tmp_path / "run")
     assert epochs == written
 
 
 class Spoiler(Silent):
-    """Makes a weight infinite after the last step of the second epoch, and listens to the seeds."""
+    """Makes a weight infinite after the last step of the second epoch."""
 
-    def __init__(self, network: nn.Module | None = None) -> None:
-        self.network, self.seeds = network, {}
+    def __init__(self, network: Network) -> None:
+        self.network = network
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
-        self.seeds.setdefault(epoch, torch.initial_seed())
-        if self.network is not None and (epoch, step) == (1, steps):
+        if (epoch, step) == (1, steps):
             with torch.no_grad():
                 self.network.classifier.weight[0, 0] = math.inf
 
@@ -454,11 +455,21 @@ def test_infinite_weights_are_not_saved(tiny_dataset: Dataset, tmp_path: Path) -
     assert folder.load_checkpoint(torch.device("cpu"))["epoch"] == 1  # the last good one
 
 
+class SeedListener(Silent):
+    """Hears by which seed each epoch draws."""
+
+    def __init__(self) -> None:
+        self.seeds: dict[int, int] = {}
+
+    def on_step(self, epoch: int, step: int, steps: int) -> None:
+        self.seeds.setdefault(epoch, torch.initial_seed())
+
+
 def test_random_numbers_of_the_network_are_the_epochs_own(tiny_dataset: Dataset, tmp_path: Path) -> None:
     """Dropout, of backbones that have it: other in every epoch, the same in every run of the seed."""
     seeds = []
     for number, seed in enumerate((0, 0, 1)):
-        heard = Spoiler()
+        heard = SeedListener()
         torch.manual_seed(number)
         Trainer(small_config(epochs=3, seed=seed), tiny_dataset).fit(RunFolder(tmp_path / f"{number}"), heard)
         seeds.append(heard.seeds)

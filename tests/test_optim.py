@@ -89,6 +89,8 @@ def test_uphill_begins_late() -> None:
     [
         {"lr": -1.0},
         {"weight_decay": -1.0},
+        {"factor": -1.0},
+        {"factor": math.nan},
         {"sharpness": -0.1},
         {"sharpness": 0.1, "sharpness_from": 1.5},
         {"momentum": 1.0},

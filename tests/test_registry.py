@@ -26,6 +26,8 @@ def test_wrong_names_are_explained() -> None:
     registry = build()
     with pytest.raises(ConfigError, match=r"unknown number 'tree'; did you mean 'three'\?"):
         _ = registry["tree"]
+    with pytest.raises(ConfigError, match=r"unknown shape 'xyz'; there are none\."):
+        Registry[int]("shape")["xyz"]
     with pytest.raises(ConfigError, match=r"unknown number 'xyz'; choose from four, three\."):
         _ = registry["xyz"]
 

@@ -28,12 +28,6 @@ def is_main_process() -> bool:
     return rank() == 0
 
 
-def barrier() -> None:
-    """Wait until every rank has come here."""
-    if world_size() > 1:
-        dist.barrier()
-
-
 def broadcast_text(text: str) -> str:
     """Return the main process's text on every rank."""
     if world_size() == 1:

@@ -43,7 +43,7 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         """Refuse numbers SGD cannot work with."""
-        for name in ("lr", "weight_decay", "sharpness"):
+        for name in ("lr", "weight_decay", "factor", "sharpness"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"optim.{name} must be finite and not negative; got {getattr(self, name):g}.")
         if not 0 <= self.momentum < 1:

@@ -72,5 +72,7 @@ def suggest(name: str, choices: Iterable[str], *, most: int = 1, otherwise: str 
     ("did you mean 'circle'?", 'choose from circle, square.')
     """
     names = sorted(set(choices))
+    if not names:
+        return otherwise or "there are none."
     near = get_close_matches(name, names, n=most, cutoff=0.6)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise or f"choose from {', '.join(names)}."

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from tests.distributed.ranks import run_on_two_ranks
 
-from proco.distributed import all_gather_rows, all_reduce_sum, barrier, is_main_process, process_group, rank, world_size
+from proco.distributed import all_gather_rows, all_reduce_sum, is_main_process, process_group, rank, world_size
 from proco.errors import ConfigError
 
 ROWS = torch.arange(12, dtype=torch.float64).reshape(4, 3)
@@ -21,7 +21,6 @@ def work(own_rank: int) -> dict[str, Any]:
     (gradient,) = torch.autograd.grad((WEIGHTS[own_rank] * gathered.square()).sum(), rows)
     with process_group("cpu"):  # joined already: nothing happens, also at its end
         pass
-    barrier()
     return {
         "identity": [rank(), world_size(), is_main_process(), dist.get_backend()],
         "sum": all_reduce_sum(torch.tensor([1.0 + own_rank])).item(),
@@ -46,7 +45,6 @@ def test_two_ranks_gather_rows_and_sum_gradients() -> None:
 def test_one_process_is_rank_0_of_1_and_gathers_its_own_rows() -> None:
     assert (rank(), world_size(), is_main_process()) == (0, 1, True)
     assert all_gather_rows(ROWS) is ROWS
-    barrier()
 
 
 @pytest.mark.parametrize("launched", [{}, {"WORLD_SIZE": "1"}])

@@ -45,7 +45,10 @@ def test_nothing_has_no_accuracy() -> None:
         assert measure(nothing).isnan()
 
 
-@pytest.mark.parametrize(("predictions", "labels"), [([0, 3], [0, 1]), ([0, 1], [0, 3]), ([0, -1], [0, 1])])
-def test_classes_out_of_range_are_refused(predictions: list[int], labels: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"must lie in \[0, 2\]; got"):
+@pytest.mark.parametrize(
+    ("predictions", "labels", "wrong"),
+    [([0, 3], [0, 1], "predictions"), ([0, 1], [0, 3], "labels"), ([0, -1], [0, 1], "predictions")],
+)
+def test_classes_out_of_range_are_refused(predictions: list[int], labels: list[int], wrong: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{wrong} must lie in \[0, 2\]; got"):
         confusion_matrix(torch.tensor(predictions), torch.tensor(labels), 3)

@@ -128,9 +128,9 @@ def test_wrong_input_is_explained() -> None:
         BalancedContrastiveLoss(reduction="average")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"centres must have shape \(N, 5\); got \(4, 3\)"):
         BalancedContrastiveLoss()(embeddings, labels, centres[:, :3])
-    with pytest.raises(ValueError, match=r"labels must lie in \[0, 1\]; got 2"):
+    with pytest.raises(ValueError, match=r"^labels must lie in \[0, 1\]; got 2"):
         BalancedContrastiveLoss()(embeddings, labels, centres[:2])
-    with pytest.raises(ValueError, match=r"labels must lie in \[0, 3\]; got 9"):
+    with pytest.raises(ValueError, match=r"contrast_labels must lie in \[0, 3\]; got 9"):
         BalancedContrastiveLoss()(embeddings, labels, centres, embeddings[:1], torch.tensor([9]))
 
 

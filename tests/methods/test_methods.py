@@ -210,7 +210,7 @@ def test_decoupled_supcon_has_two_stages() -> None:
     assert len(classifier.views) == 1
     assert "classifier" not in representation.learning
     assert classifier.learning == ("classifier",)
-    assert classifier.optim["lr"] == 2.5
+    assert classifier.optim["lr"] == 0.1
 
 
 def views_of(number: int) -> list[Outputs]:
@@ -251,8 +251,9 @@ def test_sampler_reaches_the_stage(kind: type[Method]) -> None:
 
 
 def test_stages_in_turn_have_settings_of_their_own() -> None:
-    method = SupCon(sampler="square_root", weight=0.5, classifier_epochs=7, classifier_lr=1.5)
+    method = SupCon(sampler="square_root", weight=0.5, classifier_epochs=7, classifier_lr=1.5, classifier_batch_size=32)
     representation, classifier = method.stages(TASK, epochs=5)
+    assert (representation.batch_size, classifier.batch_size) == (None, 32)
     assert (representation.sampler, classifier.sampler) == ("square_root", "instance")
     assert (representation.views, classifier.views) == (method.views[1:], method.views[:1])
     assert representation.terms["supcon"].weight == classifier.terms["logit_adjustment"].weight == 1.0
@@ -311,6 +312,7 @@ def test_labels_are_smoothed() -> None:
         (EmaPrototype, {"momentum": 1.0}),
         (EmaPrototype, {"momentum": -0.1}),
         (ProCo, {"past_epochs": 0}),
+        (SupCon, {"classifier_batch_size": 0}),
         (ProCo, {"temperature": 0.0}),
         (ProCo, {"temperature": math.inf}),
         (ProCo, {"weight": -1.0}),

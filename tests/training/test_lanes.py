@@ -1,6 +1,7 @@
 """Runs side by side: each takes its turn, ends as it would alone, and stops when told to."""
 
 import threading
+import time
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,7 @@ def test_one_run_works_at_a_time() -> None:
         for _ in range(50):
             alone.append(busy.acquire(blocking=False))
             wait_for(torch.device("cpu"))
+            time.sleep(1e-4)  # others could run
             busy.release()
 
     list(in_lanes([job] * 6, 3, threading.Event(), CPU))

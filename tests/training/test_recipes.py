@@ -23,7 +23,7 @@ from proco.optim import SGD, learning_rate
 from proco.training import loader as loader_module
 from proco.training.learner import Learner, Step
 from proco.training.recipes import find_recipe, load_own_data, load_recipe, recipe_names
-from proco.training.settings import EngineConfig
+from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.teacher import Teacher
 from proco.training.trainer import Trainer
 
@@ -194,9 +194,24 @@ def test_own_data_is_not_treated_as_that_of_the_recipe(own_data: Path, name: str
     recipe = load_recipe(f"cifar100_lt/{name}")
     assert config.data == DataConfig(source=Arrays(path=own_data), size=64)  # no profile, no statistics
     assert (config.about, config.published) != (recipe.about, recipe.published)
-    for name in ("network", "optim", "ema", "renew_statistics", "epochs"):
+    for name in ("network", "optim", "ema", "renew_statistics", "epochs", "batch_size"):
         assert getattr(config, name) == getattr(recipe, name)
     assert config.method == replace(recipe.method, views=(Weak(), *recipe.method.views[1:]))
+
+
+def test_what_a_recipe_for_other_data_leaves_to_the_defaults_stays_there(own_data: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("data: {source: cifar100, profile: exponential}\nmethod: logit_adjustment\n")
+    config = load_own_data(own_data, str(mine))
+    assert config == TrainConfig(about=config.about, data=config.data, method=LogitAdjustment(views=(Weak(),)))
+
+
+@pytest.mark.parametrize("data", ["", "5", "[source]"])
+def test_data_that_is_no_mapping_is_refused_beside_own_data_too(own_data: Path, tmp_path: Path, data: str) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(f"data: {data}\n")
+    with pytest.raises(ConfigError, match="data: expected"):
+        load_own_data(own_data, str(mine))
 
 
 def test_a_teacher_sees_own_data_as_its_pupil_does(own_data: Path, tmp_path: Path) -> None:

@@ -38,12 +38,12 @@ def test_records_after_the_checkpoint_and_a_line_cut_short_are_dropped(tmp_path:
 def test_checkpoints_come_back_and_damaged_ones_are_named(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.begin(TrainConfig())
-    assert folder.load_checkpoint(torch.device("cpu")) is None
+    assert folder.load_checkpoint() is None
     folder.save_checkpoint({"epoch": 3, "network": {"weight": torch.ones(2)}})
-    assert folder.load_checkpoint(torch.device("cpu"))["epoch"] == 3  # type: ignore[index]
+    assert folder.load_checkpoint()["epoch"] == 3  # type: ignore[index]
     folder.checkpoint_file.write_bytes(b"half a file")
     with pytest.raises(RunError, match=r"last\.pt cannot be read"):
-        folder.load_checkpoint(torch.device("cpu"))
+        folder.load_checkpoint()
 
 
 def test_a_save_that_fails_keeps_the_last_good_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_a_save_that_fails_keeps_the_last_good_checkpoint(tmp_path: Path, monkey
     monkeypatch.setattr(torch, "save", full_disk)
     with pytest.raises(OSError, match="No space"):
         folder.save_checkpoint({"epoch": 4})
-    assert folder.load_checkpoint(torch.device("cpu")) == {"epoch": 3}
+    assert folder.load_checkpoint() == {"epoch": 3}
 
 
 def test_weights_are_safetensors_and_the_summary_is_json(tmp_path: Path) -> None:
@@ -86,4 +86,4 @@ def test_a_folder_cut_short_before_its_settings_is_begun_anew(tmp_path: Path) ->
     folder.begin(TrainConfig(epochs=3))
     assert folder.config().epochs == 3
     folder.save_checkpoint({"epoch": 1})  # makes its own folder
-    assert folder.load_checkpoint(torch.device("cpu")) == {"epoch": 1}
+    assert folder.load_checkpoint() == {"epoch": 1}

@@ -65,7 +65,6 @@ def test_the_teaching_run_is_this_one_but_for_what_is_said() -> None:
         ({"run": {"epoch": 2}}, r"teacher\.run: unknown setting 'epoch'; did you mean 'epochs'"),
         ({"run": {"network": 5}}, r"teacher\.run: network: expected settings of its own, got 5"),
         ({"run": {"ema": 2.0}}, r"teacher\.run: ema is a decay between 0 and 1; got 2"),
-        ({"run": {"ema": 0.9}, "path": "runs/a"}, r"teacher\.path is of a finished run, .* give one of them"),
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], sentence: str) -> None:
@@ -134,8 +133,11 @@ def test_a_finished_run_teaches_as_one_that_is_trained_for_it(tiny_dataset: Data
     whole, alone, lent = (RunFolder(tmp_path / name) for name in ("whole", "alone", "lent"))
     Trainer(CONFIG, tiny_dataset).fit(whole)
     its = Trainer(CONFIG.teaching_run(), tiny_dataset).fit(alone)
-    config, told = replace(CONFIG, teacher=TeacherConfig(path=alone.path, weight=0.5)), _Told()
-    summary = Trainer(config, tiny_dataset).fit(lent, told)
+    assert CONFIG.teacher is not None
+    config, told = replace(CONFIG, teacher=replace(CONFIG.teacher, path=alone.path)), _Told()
+    trainer = Trainer(config, tiny_dataset)
+    alone.path.rename(tmp_path / "elsewhere")  # it has been read
+    summary = trainer.fit(lent, told)
     assert told.names == [""]
     assert not lent.teacher.is_begun
     assert lent.weights_file.read_bytes() == whole.weights_file.read_bytes()
@@ -159,6 +161,8 @@ def test_a_finished_run_that_cannot_teach_is_refused(tiny_dataset: Dataset, tmp_
     }
     with pytest.raises(RunError, match="takes images of 3 channels; got 1"):
         Trainer(config, replace(tiny_dataset, splits=splits))
+    with pytest.raises(RunError, match="saw images of 8 x 8 pixels; it cannot teach one that sees 16 x 16"):
+        Trainer(replace(config, data=replace(config.data, size=16)), tiny_dataset)
 
 
 def test_much_of_it_makes_the_network_say_what_the_teacher_says(tiny_dataset: Dataset, tmp_path: Path) -> None:

@@ -212,12 +212,26 @@ def test_run_with_all_that_has_a_state_resumes(
     assert [record["stage"] for record in killed.records()] == [0, 0, 0, 1, 1]
 
 
-def test_deterministic_mode_and_nothing_to_evaluate_on(tiny_dataset: Dataset, tmp_path: Path) -> None:
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_deterministic_mode_is_that_of_the_run_alone(
+    tiny_dataset: Dataset, tmp_path: Path, deterministic: bool
+) -> None:
+    modes: list[bool] = []
+
+    class Watcher(Silent):
+        def on_step(self, epoch: int, step: int, steps: int) -> None:
+            modes.append(torch.are_deterministic_algorithms_enabled())
+
     config = small_config(epochs=1)
-    fit(replace(config, engine=replace(config.engine, deterministic=True)), tiny_dataset, tmp_path / "run")
+    config = replace(config, engine=replace(config.engine, deterministic=deterministic))
+    Trainer(config, tiny_dataset).fit(RunFolder(tmp_path / "run"), Watcher())
+    assert modes == [deterministic] * 3
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_nothing_to_evaluate_on_is_refused(tiny_dataset: Dataset) -> None:
     with pytest.raises(ConfigError, match="nothing to evaluate on"):
-        Trainer(config, replace(tiny_dataset, splits={"train": tiny_dataset.splits["train"]}))
+        Trainer(small_config(), replace(tiny_dataset, splits={"train": tiny_dataset.splits["train"]}))
 
 
 def test_checkpoint_of_other_settings_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
@@ -335,6 +349,17 @@ def test_automatic_batch_scales_the_learning_rate(tiny_dataset: Dataset, tmp_pat
     assert [record["lr"] for record in RunFolder(tmp_path / "run").records()] == [0.05, 0.05]
 
 
+@pytest.mark.parametrize(("batch_size", "rate"), [(None, 0.0625), (24, 1.0)])
+def test_stage_may_have_batches_of_its_own(
+    tiny_dataset: Dataset, tmp_path: Path, went: list[str], batch_size: int | None, rate: float
+) -> None:
+    method = SupCon(views=PROCO.views, classifier_epochs=1, classifier_lr=1.0, classifier_batch_size=batch_size)
+    config = replace(small_config(method, epochs=1), batch_size="auto")
+    fit(config, tiny_dataset, tmp_path / "run")
+    assert len(went) == 3 + 48 // (batch_size or 16)
+    assert RunFolder(tmp_path / "run").records()[1]["lr"] == rate  # scaled only where the run looks for its batch
+
+
 def test_warm_up_by_steps_reaches_every_step(
     tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -404,7 +429,7 @@ def test_each_stage_has_a_course_of_its_own(tiny_dataset: Dataset, tmp_path: Pat
     assert rates == pytest.approx([*cosine, 1.0, 1.0, 0.04])  # 0.2 at each of 1.8 and 2.25, rounded, epochs
     assert went == ["step"] * 9 + ["uphill", "step"] * 9  # the later half of the run
     assert summary["last_epoch"] == 5
-    checkpoint = folder.load_checkpoint(torch.device("cpu"))
+    checkpoint = folder.load_checkpoint()
     assert checkpoint["images"] == 6 * 48
     assert summary["images_per_second"] == pytest.approx(6 * 48 / checkpoint["train_seconds"])
     assert 0 < checkpoint["train_seconds"] < summary["seconds"]
@@ -452,7 +477,7 @@ def test_infinite_weights_are_not_saved(tiny_dataset: Dataset, tmp_path: Path) -
     trainer, folder = Trainer(small_config(), tiny_dataset), RunFolder(tmp_path / "run")
     with pytest.raises(RunError, match=r"classifier\.weight became infinite in epoch 2"):
         trainer.fit(folder, Spoiler(trainer.network))
-    assert folder.load_checkpoint(torch.device("cpu"))["epoch"] == 1  # the last good one
+    assert folder.load_checkpoint()["epoch"] == 1  # the last good one
 
 
 class SeedListener(Silent):

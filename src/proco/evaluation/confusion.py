@@ -17,7 +17,7 @@ def confusion_matrix(predictions: Tensor, labels: Tensor, num_classes: int, *, o
             [0, 1]])
     """
     labels = checked_labels(labels, len(predictions), num_classes)
-    predictions = checked_labels(predictions, len(labels), num_classes)
+    predictions = checked_labels(predictions, len(labels), num_classes, name="predictions")
     if onto is None:
         onto = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=labels.device)
     return onto.index_put_((labels.long(), predictions.long()), torch.ones_like(labels).long(), accumulate=True)

@@ -51,7 +51,7 @@ class BalancedContrastiveLoss(nn.Module):
         require_matrix(centres, embeddings.shape[1], "centres")
         num_classes = len(centres)
         labels = checked_labels(labels, len(embeddings), num_classes)
-        other_labels = checked_labels(other_labels, len(others), num_classes)
+        other_labels = checked_labels(other_labels, len(others), num_classes, name="contrast_labels")
 
         with torch.autocast(embeddings.device.type, enabled=False):
             dtype = torch.promote_types(embeddings.dtype, torch.float32)

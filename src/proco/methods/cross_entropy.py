@@ -38,5 +38,4 @@ class CrossEntropy(Method):
 
     def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
         """Return the logits, less the prior where asked for."""
-        logits = outputs.logits.float()
-        return logits - self.post_hoc_tau * log_prior(class_counts, logits.dtype)
+        return outputs.logits - self.post_hoc_tau * log_prior(class_counts, outputs.logits.dtype)

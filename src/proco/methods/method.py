@@ -81,6 +81,8 @@ class Stage:
     """Parts of the network that learn; the others are frozen, their batch norms in evaluation mode."""
     optim: Mapping[str, Any] = field(default_factory=dict)
     """What is other than in the run's settings of optimiser and schedule (`OptimConfig`), by name."""
+    batch_size: int | None = None
+    """Images of a step, over all ranks, where it is other than in the run's settings."""
     paste: Paste | None = None
     """What is pasted into the first view, whose terms then look at targets.pasted and targets.share."""
 

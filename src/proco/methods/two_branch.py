@@ -65,8 +65,11 @@ class TwoBranch(Method):
     classifier_epochs: int = 0
     """Train backbone and projector alone, and then a classifier on the frozen backbone for this many epochs. 0 trains
     all of it together."""
-    classifier_lr: float = 2.5
-    """Learning rate of those epochs. SupCon's own is 5 for a batch of 512; this is for 256."""
+    classifier_lr: float = 0.1
+    """Learning rate of those epochs. SupCon's own, 5 for a batch of 512, is too much for a small ResNet: its features
+    are long and point in nearly one direction, and the classifier jumps instead of converging."""
+    classifier_batch_size: int | None = None
+    """Images of a step of those epochs; by default as many as before."""
 
     def __post_init__(self) -> None:
         """Refuse numbers the losses cannot have."""
@@ -74,6 +77,8 @@ class TwoBranch(Method):
         if not 0 < self.temperature < math.inf:
             raise ConfigError(f"method.temperature must be positive and finite; got {self.temperature:g}.")
         self.require_not_negative("weight", "tau", "classifier_epochs", "classifier_lr")
+        if self.classifier_batch_size is not None and self.classifier_batch_size < 1:
+            raise ConfigError(f"method.classifier_batch_size must be at least 1; got {self.classifier_batch_size}.")
 
     def classification(self, task: Task) -> Term:
         """Return the classifier's term, of the first view."""
@@ -100,6 +105,7 @@ class TwoBranch(Method):
         classifier = Stage(
             epochs=self.classifier_epochs,
             views=self.views[:1],
+            batch_size=self.classifier_batch_size,
             terms={"logit_adjustment": classification},
             learning=("classifier",),
             optim={

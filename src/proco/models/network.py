@@ -1,5 +1,6 @@
 """The network of a recipe: one backbone, a classifier, and a projector where a method wants embeddings."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -48,11 +49,13 @@ class NetworkConfig:
     """Length of the embeddings."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes no projector can have."""
+        """Refuse numbers no head can have."""
         if self.hidden < 1 or self.dim < 2:
             raise ConfigError(
                 f"network.hidden must be at least 1 and network.dim at least 2; got {self.hidden} and {self.dim}."
             )
+        if not 0 < self.scale < math.inf:
+            raise ConfigError(f"network.scale must be positive and finite; got {self.scale:g}.")
 
 
 class Network(nn.Module):

@@ -79,7 +79,7 @@ class EpochLoader:
         self.batch_size = min(batch_size, len(split.labels) // world_size() * world_size())
         if self.batch_size % world_size() or not self.batch_size:
             raise ConfigError(
-                f"batch_size {batch_size} cannot be shared by {world_size()} ranks evenly ({len(split.labels)} images)."
+                f"a batch of {batch_size} cannot be shared by {world_size()} ranks evenly ({len(split.labels)} images)."
             )
         # An epoch is drawn to count it: samplers have lengths of their own.
         self.num_steps = len(self.sampler(split.labels, torch.Generator())) // self.batch_size
@@ -88,9 +88,8 @@ class EpochLoader:
         self.steps_per_block = max(1, block_bytes // bytes_per_step)
 
     def draw(self, epoch: int) -> _Epoch:
-        """Draw the order and all choices of an epoch, on the CPU."""
+        """Draw the order and all choices of an epoch, on the CPU; also for what does not fill a batch at its end."""
         positions = self.sampler(self.split.labels, generator_for(self.seed, epoch, "order"))
-        positions = positions[: len(positions) // self.batch_size * self.batch_size]
         own = self._draw(positions, self.views, epoch, "")
         if self.paste is None:
             return _Epoch(own, None)

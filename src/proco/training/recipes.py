@@ -13,7 +13,7 @@ from proco.methods import Method
 from proco.registry import suggest
 from proco.training.settings import TrainConfig
 
-_COURSE = ("optim", "ema", "renew_statistics")  # the settings of how training goes on
+_COURSE = ("network", "optim", "ema", "renew_statistics", "epochs", "batch_size")  # what is trained, and how
 
 
 def recipe_names() -> list[str]:
@@ -54,12 +54,14 @@ def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainCo
     """Return the settings for data of one's own: what suits it, then a recipe where one is named, then the overrides.
 
     Where the recipe has data of its own, what it says about that goes with it, but for the size of what the network
-    sees, and its course of training is whole as it stands. Where nobody names the views, the classifier's is a weak
-    one, whatever the method: policies found on other data need not suit this. A teacher whose own are not named has
-    those of the run.
+    sees, and its network and course of training are whole as they stand. Where nobody names the views, the classifier's
+    is a weak one, whatever the method: policies found on other data need not suit this. A teacher whose own are not
+    named has those of the run.
     """
     base, recipe = read_recipe(RECIPES / "_own_data.yaml"), {} if name is None else read_recipe(find_recipe(name))
-    if "source" in recipe.get("data", {}):
+    if not isinstance(data := recipe.get("data", {}), dict):  # not to be hidden under the source that is given
+        raise ConfigError(f"data: expected settings of its own, got {data!r}.")
+    if "source" in data:
         base, recipe = _without(base, *_COURSE), _without_its_data(recipe)
     source = {"data": {"source": as_settings(source_of(path))}}
     settings = overlay(base, recipe, source, *overrides)
@@ -67,9 +69,11 @@ def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainCo
     if not _names_views(settings["method"]):
         config = replace(config, method=_with_views(config.method, (Weak(),)))
     teacher = config.teacher
-    if teacher is not None and "method" in teacher.run and not _names_views(teacher.run["method"]):
-        method = as_settings(_with_views(config.teaching_run().method, config.method.views))
-        config = replace(config, teacher=replace(teacher, run={**teacher.run, "method": method}))
+    if teacher is not None and teacher.path is None:
+        its_method = teacher.run.get("method")
+        if its_method is not None and not _names_views(its_method):
+            method = as_settings(_with_views(config.teaching_run().method, config.method.views))
+            config = replace(config, teacher=replace(teacher, run={**teacher.run, "method": method}))
     return _from_anywhere(config)
 
 

@@ -103,12 +103,15 @@ class RunFolder:
         torch.save(dict(state), beside)
         _move(beside, self.checkpoint_file)
 
-    def load_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
-        """Read the last checkpoint, or None where there is none yet."""
+    def load_checkpoint(self) -> dict[str, Any] | None:
+        """Read the last checkpoint, or None where there is none yet.
+
+        Its tensors are on the CPU: on a GPU that a run fills, there is no room for its state a second time.
+        """
         if not self.checkpoint_file.exists():
             return None
         try:
-            state: dict[str, Any] = torch.load(self.checkpoint_file, map_location=device, weights_only=True)
+            state: dict[str, Any] = torch.load(self.checkpoint_file, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises many kinds for a damaged file
             raise RunError(f"{self.checkpoint_file} cannot be read: {error}. Delete it to begin again.") from error
         return state

@@ -57,7 +57,8 @@ class TeacherConfig:
     """What is other in it than in this run, such as {network: {options: {experts: 3}}}; nothing makes a second
     generation."""
     path: Path | None = None
-    """The folder of a finished run, of the same classes, that teaches instead: none is trained then."""
+    """The folder of a finished run, of the same classes and image size, that teaches instead: none is trained then,
+    whatever `run` says."""
     weight: float = 1.0
     """Of the divergence from what it says."""
     temperature: float = 3.0
@@ -65,8 +66,6 @@ class TeacherConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot teach."""
-        if self.path is not None and self.run:
-            raise ConfigError("teacher.path is of a finished run, teacher.run of one to be trained; give one of them.")
         for name in ("weight", "temperature"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"teacher.{name} must be positive and finite; got {getattr(self, name):g}.")

@@ -20,16 +20,18 @@ class Teacher:
     network: Network
     method: Method
     class_counts: Tensor
+    top1: float | None = None
+    """What its run reached, for the summary of the one it teaches; ranks that write none need not know."""
 
     def __post_init__(self) -> None:
         """Freeze the network."""
         self.network.requires_grad_(False).eval()
 
     @classmethod
-    def of(cls, classifier: Classifier) -> "Teacher":
-        """Return what a finished run has left as a teacher."""
+    def of(cls, classifier: Classifier, top1: float) -> "Teacher":
+        """Return what a finished run has left, and what it reached, as a teacher."""
         counts = classifier.class_counts.to(classifier.device)
-        return cls(classifier.network, classifier.config.method, counts)
+        return cls(classifier.network, classifier.config.method, counts, top1)
 
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:

@@ -80,7 +80,6 @@ class Trainer:
         # Here and not in the stage: what does not fit is said before a folder is begun.
         self.loaders = [self._make_loader(stage) for stage in self.stages]
         self.batch_size = self.loaders[0].batch_size
-        self.lr_scale = self.batch_size / 256 if config.batch_size == "auto" else 1.0
         self.terms = nn.ModuleList(
             nn.ModuleDict({name: weighted.term for name, weighted in stage.terms.items()}) for stage in self.stages
         )
@@ -100,21 +99,28 @@ class Trainer:
         if self.average is not None and config.renew_statistics:
             self.renewal = Renewal(self.average.network, self.autocast, graph=self.graph)
 
-    def _make_teacher(self) -> "Trainer | Classifier | None":
+    def _make_teacher(self) -> "Trainer | Teacher | None":
         """Return a trainer for the run that is to teach, or what one has left; what does not fit is said now."""
         config = self.config.teacher
         if config is None:
             return None
         if config.path is None:
             return Trainer(self.config.teaching_run(), self.dataset)
-        teacher = Classifier.of(RunFolder(config.path), str(self.device))
+        folder = RunFolder(config.path)
+        teacher = Classifier.of(folder, str(self.device))
         if teacher.class_names != self.dataset.class_names:
             raise RunError(
                 f"the run in {config.path} knows {name_some(teacher.class_names)}; it cannot teach "
                 f"{name_some(self.dataset.class_names)}, which must be the same in the same order."
             )
         teacher.require_channels(self.dataset.splits["train"].images.channels)
-        return teacher
+        if teacher.size != self.size:
+            its, own = ("{} x {}".format(*size) for size in (teacher.size, self.size))
+            raise RunError(
+                f"the run in {config.path} saw images of {its} pixels; it cannot teach one that sees {own}: both are "
+                "shown the same views."
+            )
+        return Teacher.of(teacher, folder.summary()["top1"])
 
     def _make_stages(self) -> tuple[Stage, ...]:
         """Return the stages of the method for the network, with what a teacher adds."""
@@ -130,7 +136,7 @@ class Trainer:
         return taught_stages(stages, config.teacher, config.method, self.class_counts)
 
     def _make_loader(self, stage: Stage) -> EpochLoader:
-        train, wanted = self.dataset.splits["train"], self.config.batch_size
+        train, wanted = self.dataset.splits["train"], stage.batch_size or self.config.batch_size
         return EpochLoader(
             train,
             stage.views,
@@ -181,7 +187,7 @@ class Trainer:
         resume: go on from the folder's last checkpoint. On a CPU the weights then end as the same bits as without the
         interruption. name: what the listener hears this run called, where it is part of another.
         """
-        checkpoint = folder.load_checkpoint(self.device) if resume else None
+        checkpoint = folder.load_checkpoint() if resume else None
         if is_main_process() and not (resume and folder.is_begun):
             folder.begin(replace(self.config, made_with=made_with(self.device) | {"lanes": str(lanes_now())}))
         course = restore(checkpoint, self._learnt()) if checkpoint else Course(data=self.dataset.hash)
@@ -201,19 +207,21 @@ class Trainer:
                     self._train_stage(number, first_epoch, course, journal, teacher, interrupted)
                     checkpoint = None
                 first_epoch += stage.epochs
-        return self._finish(folder, course)
+        return self._finish(folder, course, teacher)
 
-    def _taught_by(self, teacher: "Trainer | Classifier", folder: RunFolder, listener: Listener) -> Teacher:
+    def _taught_by(self, teacher: "Trainer | Teacher", folder: RunFolder, listener: Listener) -> Teacher:
         """Return the teacher; one that is not finished is trained in the folder, or goes on there."""
-        if isinstance(teacher, Classifier):
-            return Teacher.of(teacher)
+        if isinstance(teacher, Teacher):
+            return teacher
         if not folder.is_finished:
-            teacher.fit(folder, listener, resume=folder.is_begun, name="teacher")
+            top1 = teacher.fit(folder, listener, resume=folder.is_begun, name="teacher").get("top1")
             # Not what it has left in the folder, which ranks of other machines need not see.
-            return Teacher(teacher.evaluated_network, teacher.config.method, self.class_counts.to(self.device))
-        if folder.summary()["data_hash"] != self.dataset.hash:
+            counts = self.class_counts.to(self.device)
+            return Teacher(teacher.evaluated_network, teacher.config.method, counts, top1)
+        summary = folder.summary()
+        if summary["data_hash"] != self.dataset.hash:
             raise RunError(f"the data of the run in {folder.path} has changed since it ended; train anew.")
-        return Teacher.of(Classifier.of(folder, str(self.device)))
+        return Teacher.of(Classifier.of(folder, str(self.device)), summary["top1"])
 
     def _train_stage(
         self,
@@ -236,12 +244,14 @@ class Trainer:
         heard = teacher if is_taught(stage) else None
         step = Step(learner, optimizer, self.average, heard, compile=engine.compile, graph=self.graph)
         loader = self.loaders[number]
+        # Rates count for a batch of 256 where the run looks for its own; else they are for the one that is given.
+        scale = loader.batch_size / 256 if config.batch_size == "auto" and stage.batch_size is None else 1.0
         end = first_epoch + stage.epochs
         batches = loader.begin(course.epoch)
         for epoch in range(course.epoch, end):
             step.go_uphill(goes_uphill(optim, epoch, self.epochs))
             rates = [
-                self.lr_scale * learning_rate(optim, epoch - first_epoch, stage.epochs, done / len(loader))
+                scale * learning_rate(optim, epoch - first_epoch, stage.epochs, done / len(loader))
                 for done in range(1, len(loader) + 1)
             ]
             epoch_started = time.perf_counter()
@@ -317,7 +327,7 @@ class Trainer:
         """Return what went wrong with images meanwhile."""
         return [warning for split in self.dataset.splits.values() for warning in split.images.warnings]
 
-    def _finish(self, folder: RunFolder, course: Course) -> dict[str, Any]:
+    def _finish(self, folder: RunFolder, course: Course, teacher: Teacher | None) -> dict[str, Any]:
         """Write weights and summary."""
         metrics = self.evaluate(self.dataset.test_split)
         if not is_main_process():
@@ -334,9 +344,8 @@ class Trainer:
             "class_counts": self.class_counts.tolist(),
             "notes": [*self.dataset.notes, *self._warnings()],
         }
-        if self.config.teacher is not None:
-            teacher = RunFolder(self.config.teacher.path) if self.config.teacher.path else folder.teacher
-            summary["teacher_top1"] = teacher.summary()["top1"]
+        if teacher is not None:
+            summary["teacher_top1"] = teacher.top1
         folder.save_weights(self.evaluated_network.state_dict())
         folder.save_summary(summary)
         return summary

@@ -114,6 +114,21 @@ def test_own_data_under_a_recipe_has_what_suits_it(squares: Path) -> None:
         run(*words, "--results", "ledger")
 
 
+def test_compare_looks_at_all_folders_before_it_trains_and_notes_other_data(squares: Path) -> None:
+    for name in "ab":
+        Path(f"{name}.npz").write_bytes(squares.read_bytes())
+        Path(f"{name}.yaml").write_text(
+            f"data: {{source: {{name: arrays, path: {name}.npz}}}}\nmethod: cross_entropy\n"
+        )
+    arrays = dict(np.load(squares))
+    np.savez("b.npz", **arrays | {"train_images": 255 - arrays["train_images"]})
+    run("compare", "b.yaml", "--out", "both", *SMALL)
+    with pytest.raises(ProCoError, match=r"both/b/seed0 holds a run with other settings \(optim\)"):
+        run("compare", "a.yaml", "b.yaml", "--out", "both", *SMALL, "optim.lr=0.01")
+    assert not Path("both/a").exists()
+    assert "not all of these runs have the same data" in run("compare", "a.yaml", "b.yaml", "--out", "both", *SMALL)
+
+
 def test_compare_notices_that_the_data_has_changed(squares: Path) -> None:
     Path("a.yaml").write_text(f"data: {{source: {{name: arrays, path: {squares}}}}}\nmethod: logit_adjustment\n")
     Path("b.yaml").write_text("extends: a.yaml\n")
@@ -265,6 +280,8 @@ def test_catalogues_list_what_can_be_chosen() -> None:
         (["train", "quickstart/proco", "teacher.weight=much"], "teacher.weight: expected a number, got 'much'"),
         (["train", "--data", "squares.npz", "teacher.run={epochs: x}"], "teacher.run: epochs: expected a whole number"),
         (["data", "describe", "nowhere"], "nowhere does not exist"),
+        (["data", "describe", "squares.npz", "epochs=3"], "only settings of the data have a meaning here"),
+        (["data", "describe", "squares.npz", "data.source.nope=1"], "unknown setting 'data.source.nope'"),
         (["compare", "quickstart/proco", "seed=1"], "give the seeds with --seeds"),
         (["train", "quickstart/proco", "quickstart/logit_adjustment"], "one recipe is trained at a time"),
         (["train", "epochs=0", "quickstart/proco"], "epochs must be at least 1; got 0"),
@@ -278,7 +295,15 @@ def test_catalogues_list_what_can_be_chosen() -> None:
         (["train", "quickstart/proco", "method.sampler=balanced"], "unknown sampler 'balanced'"),
         (["train", "quickstart/proco", "engine.evaluate_every=0"], "engine.evaluate_every must be at least 1; got 0"),
         (["train", "quickstart/proco", "engine.device=abacus"], "'abacus' is not usable here"),
+        (["train", "quickstart/proco", "engine.device=meta"], "'meta' is not usable here"),
         (["train", "quickstart/proco", "data.size=0"], "data.size must be at least 1; got 0"),
+        (["train", "quickstart/proco", "data.subset_seed=-3"], "data.subset_seed must not be negative; got -3"),
+        (["train", "quickstart/proco", "network.options.in_channels=3"], "network.options cannot have 'in_channels'"),
+        (["train", "quickstart/proco", "network.scale=-1"], "network.scale must be positive and finite; got -1"),
+        (
+            ["train", "quickstart/proco", "network.backbone=torchvision/alexnet"],
+            "the backbone cannot take images of 28 x 28 pixels",
+        ),
         (["train", "quickstart/proco", "data.std=[0]", "data.mean=[0]"], "data.std must be positive"),
         (["train", "quickstart/proco", "network.dim=1"], "network.dim at least 2; got 128 and 1"),
         (["train", "quickstart/proco", "optim.lr=-1"], "must be finite and not negative"),
@@ -318,10 +343,15 @@ def test_a_folder_of_photographs_is_trained_on_and_a_bad_one_named(tmp_path: Pat
     (tmp_path / "photos" / "night" / "broken.jpg").write_bytes(b"no image")
     with pytest.raises(ProCoError, match=r"1 of 19 image files cannot be read: .*broken\.jpg"):
         run("train", "--data", "photos", *SMALL)
-    printed = " ".join(
-        run("train", "--data", "photos", *SMALL, "data.size=16", "data.source.on_bad_image=skip").split()
-    )
-    assert "1 of 19 image files cannot be read and are left out" in printed
+    skip = "data.source.on_bad_image=skip"
+    for words in (
+        ("train", "--data", "photos", *SMALL, "data.size=16", skip),
+        ("data", "describe", "photos", skip),
+        ("evaluate", "run", "--data", "photos", skip),
+    ):
+        assert "1 of 19 image files cannot be read and are left out" in " ".join(run(*words).split())
+    with pytest.raises(ProCoError, match=r"is for other data than the run's own; name it with --data"):
+        run("evaluate", "run", skip)
 
 
 def start(*words: str) -> subprocess.Popen[bytes]:

@@ -54,6 +54,8 @@ def test_missing_classes_are_named_with_what_was_done_before() -> None:
 
 def test_impossible_data_sets_are_explained() -> None:
     train = split_of(torch.tensor([0, 1]))
+    with pytest.raises(DataError, match="a name of its own; got 'a' twice or more"):
+        Dataset("toys", ("a", "a", "b"), {"train": train})
     with pytest.raises(DataError, match="splits are train, val and test; got none"):
         Dataset("toys", ("a", "b"), {})
     with pytest.raises(DataError, match="no training images; its splits: val"):
@@ -115,8 +117,11 @@ def test_impossible_hold_outs_are_explained() -> None:
         hold_out(dataset_of([4, 4], val=split_of(torch.tensor([0]))), 0.5)
     with pytest.raises(DataError, match="between 0 and 1; got 10"):
         hold_out(dataset_of([4, 4]), 10)
-    with pytest.raises(DataError, match="1% of each class is not one image: the largest class has 4"):
+    with pytest.raises(DataError, match=r"1% of each class is not one image: .* has 4.*validation=0\.13"):
         hold_out(dataset_of([4, 4]), 0.01)
+    assert len(hold_out(dataset_of([4, 4]), 0.13).splits["val"]) == 2
+    with pytest.raises(DataError, match=r"the largest class has 1\. Add images, or a test split"):
+        hold_out(dataset_of([1, 1]), 0.9)
 
 
 def test_subset_is_that_of_the_index_list_and_is_noted() -> None:

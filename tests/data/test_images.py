@@ -1,5 +1,6 @@
 """Images: arrays and files cut alike, against torchvision and Pillow image by image."""
 
+import os
 import random
 import time
 import warnings
@@ -253,4 +254,5 @@ def test_fingerprint_of_files_is_of_names_and_order() -> None:
         return FileImages([Path(root, names[i]) for i in order]).fingerprint
 
     assert fingerprint("here", [0, 1, 2]) == fingerprint("moved/elsewhere", [0, 1, 2])
+    names[0] = os.fsdecode(b"caf\xe9.png")  # not UTF-8
     assert len({fingerprint("here", order) for order in ([0, 1, 2], [1, 0, 2], [0, 2], [0, 1, 1])}) == 4

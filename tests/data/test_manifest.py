@@ -38,8 +38,9 @@ def test_columns_splits_and_class_order(tmp_path: Path) -> None:
         'path\tlabel\na, 1.png\t"big ""cat"""\nb.png\tdog',
         '\ufeffpath,label\n"a, 1.png","big ""cat"""\nb.png,dog\n',
         '"path","label"\n"a, 1.png","big ""cat"""\n"b.png","dog"\n',
+        'path,label\r"a, 1.png","big ""cat"""\rb.png,dog\r',
     ],
-    ids=["comma", "semicolon", "tab", "byte order mark", "quoted"],
+    ids=["comma", "semicolon", "tab", "byte order mark", "quoted", "old Macintosh"],
 )
 def test_dialects_say_the_same(content: str, tmp_path: Path) -> None:
     listing = table(tmp_path, content).listing()
@@ -72,6 +73,8 @@ def test_paths_begin_at_the_root(tmp_path: Path, write_image: WriteImage) -> Non
         ("path,label,split\na.png,1,train\nb.png,2,dev\n", "line 3: the split must be train, val or test; got 'dev'"),
         ("path,label,split\na.png,1,\n", "line 2: the split must be train, val or test; got ''"),
         ("path,label\na.png,1\n\nb.png,2\na.png,2\n", "line 5: a.png is listed on line 2 already"),
+        ("path,label\na.png,1\nb/../a.png,2\n", "line 3: b/../a.png is listed on line 2 already"),
+        ("path,label,Label\na.png,1,2\n", "line 1: the column label stands there twice"),
         ('path,label\na.png,1\n"b.png,2\n', "line 3: unexpected end of data"),
         ('path,label\n"a.png"x,1\n', "line 2: ',' expected after '\"'"),
         ("path,label\na.png,caf\u00e9\n".encode("latin1"), "line 2: the text is not UTF-8"),

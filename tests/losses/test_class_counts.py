@@ -46,6 +46,8 @@ def test_wrong_counts_are_explained() -> None:
         as_class_counts([1.0, float("inf")])
     with pytest.raises(ValueError, match=r"got shape \(2, 2\).*class_counts_from_labels"):
         as_class_counts(torch.ones(2, 2))
+    with pytest.raises(TypeError, match=r"one number per class; got dict"):
+        as_class_counts({0: 3})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"got shape \(0,\)"):
         as_class_counts([])
     with pytest.raises(ValueError, match=r"must be numbers; got torch\.bool"):

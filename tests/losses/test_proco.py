@@ -576,6 +576,10 @@ def test_wrong_batches_are_explained_and_leave_the_statistics_alone() -> None:
         criterion(embeddings[:, :8], labels)
     with pytest.raises(ValueError, match=r"labels must have shape \(24,\)"):
         criterion(embeddings, labels[:5])
+    with pytest.raises(TypeError, match=r"labels must be a tensor; got list"):
+        criterion(embeddings, labels.tolist())
+    with pytest.raises(TypeError, match=r"embeddings must be a tensor; got ndarray"):
+        criterion(embeddings.numpy(), labels)
     with pytest.raises(ValueError, match=r"24 of 24 have not, the first has 2.*normalize"):
         criterion(2 * embeddings, labels)
     with pytest.raises(ValueError, match=r"1 of 24 have not, the first has nan"):

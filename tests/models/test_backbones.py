@@ -130,7 +130,7 @@ def test_wrong_settings_are_explained() -> None:
         build_backbone("qqqq")
     with pytest.raises(ConfigError, match="unknown library 'keras' of backbone 'keras/resnet'"):
         build_backbone("keras/resnet")
-    with pytest.raises(ConfigError, match="backbone 'resnet32' has no option 'widht'; it has width, in_channels"):
+    with pytest.raises(ConfigError, match="backbone 'resnet32' has no option 'widht'; it has width, experts"):
         build_backbone("resnet32", widht=2)
     with pytest.raises(ConfigError, match="backbone 'resnet32' has no pretrained weights"):
         build_backbone("resnet32", pretrained=True)

@@ -9,7 +9,7 @@ from proco.training.run_folder import RunError
 
 
 def test_course_and_states_come_back() -> None:
-    course = Course(epoch=3, stage=1, seconds=2.5, train_seconds=2.0, images=96, data="hash")
+    course = Course(epoch=3, stage=1, seconds=2.5, train_seconds=2.0, images=96)
     first, second = nn.Linear(2, 3), nn.BatchNorm1d(3)
     second.running_mean += 1
     checkpoint = checkpoint_of(course, {"network": first, "average": second})

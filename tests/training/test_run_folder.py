@@ -46,17 +46,20 @@ def test_checkpoints_come_back_and_damaged_ones_are_named(tmp_path: Path) -> Non
         folder.load_checkpoint()
 
 
-def test_a_save_that_fails_keeps_the_last_good_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [OSError, RuntimeError])
+def test_a_save_that_fails_keeps_the_last_good_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.begin(TrainConfig())
     folder.save_checkpoint({"epoch": 3})
 
     def full_disk(state: object, path: Path) -> None:
         path.write_bytes(b"half")
-        raise OSError("No space left on device")
+        raise kind("No space left on device")
 
     monkeypatch.setattr(torch, "save", full_disk)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(RunError, match=r"cannot write .*last\.pt: No space"):
         folder.save_checkpoint({"epoch": 4})
     assert folder.load_checkpoint() == {"epoch": 3}
 

@@ -191,13 +191,13 @@ def test_it_resumes_in_either_run_at_the_same_bits(
     assert killed.summary()["seconds"] > killed.teacher.summary()["seconds"]
 
 
-def test_data_that_changed_after_the_teacher_ended_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
+def test_data_that_changed_before_the_first_checkpoint_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     with pytest.raises(EOFError):
-        Trainer(CONFIG, tiny_dataset).fit(folder, _Told(("", 0, 1)))  # before a checkpoint that would tell
+        Trainer(CONFIG, tiny_dataset).fit(folder, _Told(("", 0, 1)))
     train = tiny_dataset.splits["train"]
     fewer = replace(tiny_dataset, splits={**tiny_dataset.splits, "train": train.subset(torch.arange(1, 57))})
-    with pytest.raises(RunError, match="has changed since it ended"):
+    with pytest.raises(RunError, match="began with other data: that has changed since"):
         Trainer(CONFIG, fewer).fit(folder, resume=True)
 
 

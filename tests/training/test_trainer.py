@@ -163,13 +163,39 @@ def test_kill_while_a_file_is_written_loses_nothing(
     assert resumed["best_top1"] == whole["best_top1"]
 
 
+def test_trainer_that_has_trained_is_refused_but_to_resume(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    whole, killed, other = (RunFolder(tmp_path / name) for name in ("whole", "killed", "other"))
+    Trainer(small_config(), tiny_dataset).fit(whole)
+    trainer = Trainer(small_config(), tiny_dataset)
+    with pytest.raises(_PowerCutError):
+        trainer.fit(killed, _Killer(2, 1))
+    with pytest.raises(RunError, match="has trained already"):
+        trainer.fit(other)
+    trainer.fit(killed, resume=True)
+    assert killed.weights_file.read_bytes() == whole.weights_file.read_bytes()
+    with pytest.raises(RunError, match="is not empty"):
+        Trainer(small_config(), tiny_dataset).fit(killed)
+
+
+def test_folder_in_which_another_trains_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+
+    class Intruder(Silent):
+        def on_step(self, epoch: int, step: int, steps: int) -> None:
+            with pytest.raises(RunError, match="is being trained by another process"):
+                Trainer(small_config(), tiny_dataset).fit(folder, resume=True)
+
+    Trainer(small_config(epochs=2), tiny_dataset).fit(folder, Intruder())
+    assert [record["epoch"] for record in folder.records()] == [0, 1]
+
+
 def test_resume_on_changed_data_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     with pytest.raises(_PowerCutError):
         Trainer(small_config(), tiny_dataset).fit(folder, _Killer(2, 1))
     train = tiny_dataset.splits["train"]
     fewer = replace(tiny_dataset, splits={**tiny_dataset.splits, "train": train.subset(torch.arange(1, 57))})
-    with pytest.raises(RunError, match="has changed since it began"):
+    with pytest.raises(RunError, match="began with other data: that has changed since"):
         Trainer(small_config(), fewer).fit(folder, resume=True)
 
 

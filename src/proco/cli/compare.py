@@ -48,6 +48,7 @@ def compare(
     from proco.errors import ConfigError
     from proco.training.recipes import load_own_data, load_recipe
     from proco.training.run_folder import RunFolder
+    from proco.training.runs import require_same_settings
 
     recipes, all_seeds, overrides = _read(words, seeds or [])
     load = load_recipe if data is None else partial(load_own_data, data.resolve())
@@ -61,9 +62,13 @@ def compare(
         _Run(f"{number + 1} of {len(configs)}", recipe, config, RunFolder(run_folder(out, recipe, seed)))
         for number, ((recipe, seed), config) in enumerate(configs.items())
     ]
+    for run in runs:  # before the first is trained
+        require_same_settings(run.config, run.folder)
     console = make_console()
     _train_all(runs, console, lanes, results)
     _require_comparable(runs)
+    if len({run.summary["data_hash"] for run in runs}) > 1:
+        console.print("note: not all of these runs have the same data; differences are between that too.")
     summaries = {recipe: [run.summary for run in runs if run.recipe == recipe] for recipe in recipes}
     _show(console, summaries, all_seeds)
     top1 = {recipe: [summary["top1"] for summary in its_summaries] for recipe, its_summaries in summaries.items()}

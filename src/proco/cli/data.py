@@ -9,6 +9,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from proco.data.prepare import DataConfig
+
 app = typer.Typer(help="Look at data before training on it.", no_args_is_help=True)
 
 _BARS_AT_MOST = 40
@@ -22,18 +24,21 @@ def root() -> None:
 @app.command()
 def describe(
     path: Annotated[Path, typer.Argument(help="A folder of class folders, a CSV or TSV manifest, or an npz.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SETTING=VALUE]...", help="Settings of the data, as for proco train."),
+    ] = None,
 ) -> None:
     """Count the images of each class: imbalance, shot groups and a bar chart."""
     from proco.cli.progress import file_progress
     from proco.cli.tables import make_console
     from proco.data.describe import describe as describe_dataset
-    from proco.data.prepare import DataConfig, prepare
-    from proco.data.source import source_of
+    from proco.data.prepare import prepare
     from proco.evaluation.shot_groups import FEW_BELOW, MANY_ABOVE, shot_groups
 
     console = make_console()
     with file_progress(console) as progress:
-        dataset = prepare(DataConfig(source=source_of(path)), progress)
+        dataset = prepare(data_settings(path, settings or []), progress)
     facts = describe_dataset(dataset)
     sizes = ", ".join(f"{name} {size}" for name, size in facts.split_sizes.items())
     console.print(f"{facts.name}: {facts.num_classes} classes; images: {sizes}")
@@ -54,6 +59,19 @@ def describe(
     for note in facts.notes:
         console.print(f"note: {note}")
     _show_bars(console, facts.class_counts)
+
+
+def data_settings(path: Path, assignments: list[str]) -> "DataConfig":
+    """Return the settings of data at path, with those of the command line over them."""
+    from proco.config import as_settings, merge, read_assignments
+    from proco.data.source import source_of
+    from proco.errors import ConfigError
+    from proco.training.settings import TrainConfig
+
+    overrides = read_assignments(assignments)
+    if other := [name for name in overrides if name != "data"]:
+        raise ConfigError(f"only settings of the data have a meaning here, data.NAME=VALUE; got {other[0]}.")
+    return merge(TrainConfig, {"data": {"source": as_settings(source_of(path))}}, overrides).data
 
 
 def _show_bars(console: "Console", class_counts: Mapping[str, int]) -> None:

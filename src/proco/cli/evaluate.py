@@ -8,6 +8,10 @@ import typer
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SETTING=VALUE]...", help="Settings of the data that --data names, data.source.*."),
+    ] = None,
     split: Annotated[str | None, typer.Option(help="train, val or test; by default the one of the summary.")] = None,
     data: Annotated[Path | None, typer.Option(help="Evaluate on other data of the run's classes.")] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the least accurate classes to list.")] = 10,
@@ -18,9 +22,9 @@ def evaluate(
     import json
     from dataclasses import asdict, replace
 
+    from proco.cli.data import data_settings
     from proco.cli.progress import file_progress
     from proco.cli.tables import make_console, percent, show_accuracies
-    from proco.data.source import source_of
     from proco.errors import ConfigError
     from proco.training.classifier import Classifier
     from proco.training.run_folder import RunFolder
@@ -30,7 +34,12 @@ def evaluate(
     classifier = Classifier.of(folder, device)
     with file_progress(console) as shown:
         progress = None if as_json else shown
-        dataset = data_of(folder, progress) if data is None else source_of(data).read(progress)
+        if data is not None:
+            dataset = data_settings(data, settings or []).source.read(progress)
+        elif settings:
+            raise ConfigError(f"{settings[0]} is for other data than the run's own; name it with --data.")
+        else:
+            dataset = data_of(folder, progress)
     if set(dataset.splits) == {"train"}:  # all of it is the test
         dataset = replace(dataset, splits={**dataset.splits, "test": dataset.splits["train"]})
     splits = classifier.splits_of(dataset)

@@ -1,6 +1,8 @@
 """A data set: named splits of images and labels, with notes on everything that was done to it."""
 
 import hashlib
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proco.data.images import Images
+from proco.data.images import NOT_UTF_8, Images
 from proco.data.long_tail import IndexList, keep_counts
 from proco.errors import DataError
 from proco.losses.class_counts import class_counts_from_labels
@@ -65,6 +67,11 @@ class Dataset:
         if not self.splits or not set(self.splits) <= set(SPLITS):
             raise DataError(f"{self.name}: splits are train, val and test; got {', '.join(self.splits) or 'none'}.")
         self._require_labels_in_range()
+        if len(set(self.class_names)) < self.num_classes:
+            repeated = [name for name, number in Counter(self.class_names).items() if number > 1]
+            raise DataError(
+                f"{self.name}: every class needs a name of its own; got {name_some(repeated)} twice or more."
+            )
         if len(channels := {split.images.channels for split in self.splits.values()}) > 1:
             raise DataError(f"{self.name}: splits must have images of the same channels; got {sorted(channels)}.")
 
@@ -86,7 +93,7 @@ class Dataset:
     @cached_property
     def hash(self) -> str:
         """The SHA-256 of class names, labels and images of all splits, by which changed data is noticed."""
-        content = hashlib.sha256("\0".join(self.class_names).encode())
+        content = hashlib.sha256("\0".join(self.class_names).encode(errors=NOT_UTF_8))
         for name in sorted(self.splits):
             split = self.splits[name]
             content.update(name.encode() + split.labels.numpy().astype("<i8").tobytes() + split.images.fingerprint)
@@ -140,9 +147,11 @@ def hold_out(dataset: Dataset, share: float, seed: int = 0) -> Dataset:
     train = dataset.splits["train"]
     held_counts = [min(int(share * count + 0.5), count - 1) for count in dataset.class_counts.tolist()]
     if not sum(held_counts):
+        largest = int(dataset.class_counts.max())
+        least = math.ceil(50 / largest) / 100
         raise DataError(
-            f"{dataset.name}: {share:.0%} of each class is not one image: the largest class has "
-            f"{int(dataset.class_counts.max())}. Hold out a larger share."
+            f"{dataset.name}: {share:.0%} of each class is not one image: the largest class has {largest}. "
+            + (f"Hold out more: data.validation={least:g}." if largest > 1 else "Add images, or a test split.")
         )
     held = keep_counts(train.labels.numpy(), held_counts, f"validation of {dataset.name}", seed=seed).indices
     stay = np.setdiff1d(np.arange(len(train)), held)

@@ -79,7 +79,7 @@ class FileSource(Source):
         if self.on_bad_image == "refuse":
             raise DataError(
                 f"{listing.name}: {len(bad)} of {len(samples)} image files cannot be read: {name_bad_files(bad)}. "
-                "Mend or remove them, or train without them: data.source.on_bad_image=skip."
+                "Mend or remove them, or leave them out by the setting data.source.on_bad_image=skip."
             )
         splits = {
             name: [sample for sample in of_split if sample.path not in bad] for name, of_split in listing.splits.items()

@@ -26,6 +26,8 @@ _GROUP = 8
 # Where more than half of this many files cannot be read, the disk is gone and not the files.
 _FEWEST_FILES_TO_JUDGE = 16
 _NAMED_FILES = 3
+NOT_UTF_8 = "surrogateescape"
+"""How names of files and folders that are not UTF-8 are read, by Python, and so are to be written."""
 
 
 class Cut(NamedTuple):
@@ -162,7 +164,8 @@ class FileImages:
     @property
     def fingerprint(self) -> bytes:
         """The SHA-256 of the files' names and of their folders', which stay when all of them move."""
-        return hashlib.sha256("\n".join(f"{path.parent.name}/{path.name}" for path in self.paths).encode()).digest()
+        names = "\n".join(f"{path.parent.name}/{path.name}" for path in self.paths)
+        return hashlib.sha256(names.encode(errors=NOT_UTF_8)).digest()
 
     def __len__(self) -> int:
         return len(self.paths)

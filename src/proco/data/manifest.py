@@ -2,6 +2,8 @@
 
 import csv
 import io
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +55,10 @@ class Manifest(FileSource):
         splits: dict[str, list[Sample]] = {}
         first_lines: dict[str, int] = {}
         for row in rows:
-            if (first := first_lines.setdefault(row.path, row.line)) != row.line:
+            path = root / row.path
+            if (first := first_lines.setdefault(os.path.normpath(path), row.line)) != row.line:
                 raise self._error(row.line, f"{row.path} is listed on line {first} already")
-            sample = Sample(root / row.path, labels[row.label], f"{self.path.name}, line {row.line}")
+            sample = Sample(path, labels[row.label], f"{self.path.name}, line {row.line}")
             splits.setdefault(row.split, []).append(sample)
         return Listing(self.path.stem, class_names, splits)
 
@@ -95,10 +98,12 @@ class Manifest(FileSource):
 
     def _columns(self, text: str) -> tuple[str, list[str]]:
         """Return the delimiter, which is the one that makes sense of the first line, and the names of the columns."""
-        header = text.partition("\n")[0].strip("\r")
+        header = re.split(r"[\r\n]", text, maxsplit=1)[0]
         for delimiter in _DELIMITERS:
             columns = [name.strip().casefold() for name in next(csv.reader([header], delimiter=delimiter), [])]
             if {"path", "label"} <= set(columns):
+                if twice := [name for name in ("path", "label", "split") if columns.count(name) > 1]:
+                    raise self._error(1, f"the column {twice[0]} stands there twice")
                 return delimiter, columns
         raise self._error(1, f"expected the names of columns, among them path and label; got {header!r}")
 

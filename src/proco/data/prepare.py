@@ -51,6 +51,8 @@ class DataConfig:
                 "data.left_out is a number of images a class, needs a data.profile that leaves images out, and takes "
                 f"the place of data.validation; got {self.left_out}."
             )
+        if self.subset_seed < 0:
+            raise ConfigError(f"data.subset_seed must not be negative; got {self.subset_seed}.")
         if self.size is not None and self.size < 1:
             raise ConfigError(f"data.size must be at least 1; got {self.size}.")
         if not 0 < self.centre <= 1:

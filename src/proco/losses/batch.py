@@ -29,8 +29,14 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
     return total if reduction == "sum" else total / max(len(losses), 1)
 
 
+def _require_tensor(value: object, name: str) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor; got {type(value).__name__}. torch.as_tensor makes one of it.")
+
+
 def require_matrix(scores: Tensor, width: int | None, name: str) -> None:
     """Refuse what is not a floating matrix (N, width). Costs no synchronisation."""
+    _require_tensor(scores, name)
     # Not `in`: torch.compile compares sizes by == and != alone.
     if scores.dim() != 2 or (width is not None and scores.shape[1] != width):
         raise ValueError(f"{name} must have shape (N, {width or 'p'}); got {tuple(scores.shape)}.")
@@ -40,6 +46,7 @@ def require_matrix(scores: Tensor, width: int | None, name: str) -> None:
 
 def require_labels(labels: Tensor, size: int, name: str = "labels") -> None:
     """Refuse labels that are not whole numbers, one for each of size samples. Costs no synchronisation."""
+    _require_tensor(labels, name)
     if labels.dim() != 1 or len(labels) != size:
         raise ValueError(f"{name} must have shape ({size},), one per sample; got {tuple(labels.shape)}.")
     if labels.dtype not in (torch.int64, torch.int32):

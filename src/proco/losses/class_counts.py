@@ -15,7 +15,12 @@ def as_class_counts(class_counts: ClassCounts) -> Tensor:
 
     Whole numbers or, for a prior known by its frequencies alone, positive reals.
     """
-    counts = torch.as_tensor(class_counts).detach().clone()
+    try:
+        counts = torch.as_tensor(class_counts).detach().clone()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"class_counts must hold one number per class; got {type(class_counts).__name__} ({error})."
+        ) from error
     if counts.dim() != 1 or len(counts) == 0:
         raise ValueError(
             f"class_counts must hold one number per class, shape (K,); got shape {tuple(counts.shape)}. "

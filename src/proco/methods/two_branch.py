@@ -69,7 +69,8 @@ class TwoBranch(Method):
     """Learning rate of those epochs. SupCon's own, 5 for a batch of 512, is too much for a small ResNet: its features
     are long and point in nearly one direction, and the classifier jumps instead of converging."""
     classifier_batch_size: int | None = None
-    """Images of a step of those epochs; by default as many as before."""
+    """Images of a step of those epochs, for which classifier_lr is then meant; by default as many as before, and where
+    these are `auto`, classifier_lr is for 256 and scaled with them."""
 
     def __post_init__(self) -> None:
         """Refuse numbers the losses cannot have."""

@@ -67,7 +67,7 @@ def _own(name: str, in_channels: int, pretrained: bool, options: dict[str, Any])
             f"backbone {name!r} has no pretrained weights; leave pretrained out or choose a torchvision or timm model."
         )
     factory = BACKBONES[name]
-    permitted = inspect.signature(factory).parameters
+    permitted = [option for option in inspect.signature(factory).parameters if option != "in_channels"]
     for option in options:
         if option not in permitted:
             raise ConfigError(f"backbone {name!r} has no option {option!r}; it has {', '.join(permitted)}.")

@@ -54,6 +54,10 @@ class NetworkConfig:
             raise ConfigError(
                 f"network.hidden must be at least 1 and network.dim at least 2; got {self.hidden} and {self.dim}."
             )
+        if taken := {"name", "in_channels", "pretrained"} & set(self.options):
+            raise ConfigError(
+                f"network.options cannot have {min(taken)!r}: it has a setting of its own, or follows from the images."
+            )
         if not 0 < self.scale < math.inf:
             raise ConfigError(f"network.scale must be positive and finite; got {self.scale:g}.")
 
@@ -91,6 +95,24 @@ class Network(nn.Module):
         features = features.to(torch.promote_types(features.dtype, torch.float32))
         with torch.autocast(features.device.type, enabled=False):
             return self._heads(features)
+
+    @torch.no_grad()
+    def require_size(self, size: tuple[int, int]) -> None:
+        """Refuse a height and width of images that the backbone cannot take, by showing it one."""
+        images = next(self.backbone.parameters()).new_zeros(1, len(self.normalise.mean), *size)
+        was_training = self.backbone.training
+        try:
+            self.backbone.eval()(images)
+        except ConfigError:
+            raise
+        except Exception as error:  # every library has its own
+            height, width = size
+            raise ConfigError(
+                f"the backbone cannot take images of {height} x {width} pixels ({error}); set data.size to what it is "
+                "made for."
+            ) from error
+        finally:
+            self.backbone.train(was_training)
 
     def _heads(self, features: Tensor) -> Outputs:
         embeddings = None if self.projector is None else self.projector(features)

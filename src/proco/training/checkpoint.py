@@ -25,8 +25,6 @@ class Course:
     """Without set-up and evaluation."""
     images: int = 0
     """Trained on, each epoch's counted again."""
-    data: str = ""
-    """The hash of the data, by which it is noticed when that changes."""
 
 
 def checkpoint_of(course: Course, modules: Mapping[str, nn.Module]) -> Checkpoint:

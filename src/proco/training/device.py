@@ -18,7 +18,7 @@ def find_device(name: str) -> torch.device:
             # With its number, and as the current one: streams and graphs are made there, in other threads too.
             device = torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device
             torch.cuda.set_device(device)
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"engine.device: {name!r} is not usable here ({str(error).splitlines()[0]}).") from error
     return device

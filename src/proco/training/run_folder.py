@@ -6,7 +6,8 @@ resumed. Nothing here unpickles.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,6 +51,32 @@ class RunFolder:
     def teacher(self) -> "RunFolder":
         """The folder of the run that teaches the one in this folder, where there is such."""
         return RunFolder(self.path / "teacher")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the folder and hold it meanwhile; refuse one that another process, or thread, holds.
+
+        The system lets go of it with the process, however that ends. Where it cannot hold folders, none is held.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            import fcntl
+
+            handle = os.open(self.path, os.O_RDONLY)
+        except (ImportError, OSError):  # not on Windows
+            yield
+            return
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(handle)
+            raise RunError(f"the run in {self.path} is being trained by another process; wait for it.") from error
+        except OSError:  # some network drives
+            pass
+        try:
+            yield
+        finally:
+            os.close(handle)
 
     def require_unused(self) -> None:
         """Refuse a folder that holds something already, or is none."""
@@ -100,7 +127,13 @@ class RunFolder:
         """Write all that a resumed run needs."""
         self.checkpoint_file.parent.mkdir(exist_ok=True)
         beside = _beside(self.checkpoint_file)
-        torch.save(dict(state), beside)
+        try:
+            torch.save(dict(state), beside)
+        except (OSError, RuntimeError) as error:  # the latter is what torch makes of a full disk
+            raise RunError(
+                f"cannot write {self.checkpoint_file}: {error}. The checkpoint before it is as it was; make room and "
+                f"continue with proco train --resume {self.path}."
+            ) from error
         _move(beside, self.checkpoint_file)
 
     def load_checkpoint(self) -> dict[str, Any] | None:

@@ -18,10 +18,20 @@ def data_of(folder: RunFolder, progress: Progress | None = None) -> Dataset:
     dataset = prepare(folder.config().data, progress)
     if dataset.hash != folder.summary()["data_hash"]:
         raise RunError(
-            f"the data of the run in {folder.path} has changed since, so that held-out images may be others now. Name "
-            "what to evaluate on with --data."
+            f"the data of the run in {folder.path} has changed since, so that held-out images may be others now, or "
+            "was given from Python. Name what to evaluate on with --data."
         )
     return dataset
+
+
+def require_same_settings(config: TrainConfig, folder: RunFolder) -> None:
+    """Refuse a folder whose run, where there is one, has other settings."""
+    if not folder.is_begun:
+        return
+    # What is said about a run, and with what it was made, does not change it.
+    before, now = (as_settings(replace(one, about="", published={}, made_with={})) for one in (folder.config(), config))
+    if names := ", ".join(name for name, value in before.items() if now[name] != value):
+        raise RunError(f"{folder.path} holds a run with other settings ({names}); choose another folder with --out.")
 
 
 def fit_or_reuse(
@@ -36,15 +46,7 @@ def fit_or_reuse(
 
     data: where the data is taken from, by runs that share it.
     """
-    if folder.is_begun:
-        # What is said about a run, and with what it was made, does not change it.
-        before, now = (
-            as_settings(replace(one, about="", published={}, made_with={})) for one in (folder.config(), config)
-        )
-        if names := ", ".join(name for name, value in before.items() if now[name] != value):
-            raise RunError(
-                f"{folder.path} holds a run with other settings ({names}); choose another folder with --out."
-            )
-        if folder.is_finished:
-            return folder.summary()
+    require_same_settings(config, folder)
+    if folder.is_begun and folder.is_finished:
+        return folder.summary()
     return Trainer(config, data=data, progress=progress).fit(folder, listener, resume=folder.is_begun)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -76,6 +77,7 @@ class Trainer:
                 normalisation(config.data, train.images),
                 with_projector=config.method.needs_projector,
             )
+            self.network.require_size(self.size)
             self.stages = self._make_stages()
         # Here and not in the stage: what does not fit is said before a folder is begun.
         self.loaders = [self._make_loader(stage) for stage in self.stages]
@@ -95,6 +97,7 @@ class Trainer:
         self.teacher = self._make_teacher()
         self.autocast = set_precision(config.engine, self.device)  # last: what a teacher sets for itself is over
         self.graph = config.engine.graph and self.device.type == "cuda" and world_size() == 1
+        self.has_begun = False
         self.renewal = None
         if self.average is not None and config.renew_statistics:
             self.renewal = Renewal(self.average.network, self.autocast, graph=self.graph)
@@ -187,13 +190,20 @@ class Trainer:
         resume: go on from the folder's last checkpoint. On a CPU the weights then end as the same bits as without the
         interruption. name: what the listener hears this run called, where it is part of another.
         """
+        with folder.held() if is_main_process() else nullcontext():
+            return self._fit(folder, listener or Silent(), resume, name)
+
+    def _fit(self, folder: RunFolder, listener: Listener, resume: bool, name: str) -> dict[str, Any]:
         checkpoint = folder.load_checkpoint() if resume else None
-        if is_main_process() and not (resume and folder.is_begun):
-            folder.begin(replace(self.config, made_with=made_with(self.device) | {"lanes": str(lanes_now())}))
-        course = restore(checkpoint, self._learnt()) if checkpoint else Course(data=self.dataset.hash)
-        if course.data != self.dataset.hash:
-            raise RunError(f"the data of the run in {folder.path} has changed since it began; train anew.")
-        listener = listener or Silent()
+        if self.has_begun and checkpoint is None:
+            raise RunError("this trainer has trained already: its weights are not those of its seed. Make another one.")
+        if resume and folder.is_begun:
+            self._require_the_same_data(folder)
+        elif is_main_process():
+            facts = {"lanes": str(lanes_now()), "data": self.dataset.hash}
+            folder.begin(replace(self.config, made_with=made_with(self.device) | facts))
+        course = restore(checkpoint, self._learnt()) if checkpoint else Course()
+        self.has_begun = True
         teacher = None if self.teacher is None else self._taught_by(self.teacher, folder.teacher, listener)
         if isinstance(self.teacher, Trainer) and checkpoint is None and is_main_process():
             course.seconds = folder.teacher.summary()["seconds"]
@@ -209,6 +219,13 @@ class Trainer:
                 first_epoch += stage.epochs
         return self._finish(folder, course, teacher)
 
+    def _require_the_same_data(self, folder: RunFolder) -> None:
+        if folder.config().made_with.get("data", self.dataset.hash) != self.dataset.hash:
+            raise RunError(
+                f"the run in {folder.path} began with other data: that has changed since, or was given from Python and "
+                "is to be given there again. Else train anew."
+            )
+
     def _taught_by(self, teacher: "Trainer | Teacher", folder: RunFolder, listener: Listener) -> Teacher:
         """Return the teacher; one that is not finished is trained in the folder, or goes on there."""
         if isinstance(teacher, Teacher):
@@ -218,10 +235,7 @@ class Trainer:
             # Not what it has left in the folder, which ranks of other machines need not see.
             counts = self.class_counts.to(self.device)
             return Teacher(teacher.evaluated_network, teacher.config.method, counts, top1)
-        summary = folder.summary()
-        if summary["data_hash"] != self.dataset.hash:
-            raise RunError(f"the data of the run in {folder.path} has changed since it ended; train anew.")
-        return Teacher.of(Classifier.of(folder, str(self.device)), summary["top1"])
+        return Teacher.of(Classifier.of(folder, str(self.device)), folder.summary()["top1"])
 
     def _train_stage(
         self,

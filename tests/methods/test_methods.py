@@ -210,7 +210,7 @@ def test_decoupled_supcon_has_two_stages() -> None:
     assert len(classifier.views) == 1
     assert "classifier" not in representation.learning
     assert classifier.learning == ("classifier",)
-    assert classifier.optim["lr"] == 0.1
+    assert classifier.optim["lr"] == 2.5
 
 
 def views_of(number: int) -> list[Outputs]:

@@ -1,8 +1,11 @@
 """Heads: what comes out has the lengths and values it should."""
 
+import pytest
 import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, linear
 
-from proco.models.heads import CosineClassifier, Projector
+from proco.models.heads import CosineClassifier, Projector, StandardisedClassifier
 
 
 def test_cosine_logits_are_scaled_cosines() -> None:
@@ -12,6 +15,39 @@ def test_cosine_logits_are_scaled_cosines() -> None:
     torch.testing.assert_close(head(features), expected)
     torch.testing.assert_close(head(7 * features), expected)
     torch.testing.assert_close(head.weight.norm(dim=1), torch.ones(4))
+
+
+def test_standardised_logits_are_of_features_without_place_and_scale() -> None:
+    head = StandardisedClassifier(6, 4)
+    features = torch.randn(50, 6)
+    standardised = (features - features.mean(dim=0)) / features.std(dim=0, correction=0)
+    torch.testing.assert_close(head(features), linear(standardised, head.weight, head.bias), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(head(7 * features + 3), head(features), rtol=1e-3, atol=1e-4)
+    for _ in range(200):
+        head(features)
+    alone = head.eval()(features[:1])  # by what it has seen
+    expected = linear((features[:1] - features.mean(dim=0)) / features.std(dim=0), head.weight, head.bias)
+    torch.testing.assert_close(alone, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "learns"), [(nn.Linear, False), (StandardisedClassifier, True)])
+def test_long_features_of_one_direction_are_learnt_at_a_high_rate_when_standardised(
+    kind: type[nn.Linear], learns: bool
+) -> None:
+    """The features of a small ResNet, and SupCon's rate for a probe."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(40).repeat_interleave(10)
+    features = 2.0 + torch.randn(40, 64, generator=generator)[labels] / 4
+    features = features + torch.randn(features.shape, generator=generator) / 10
+    torch.manual_seed(0)
+    head = kind(64, 40)
+    optimizer = torch.optim.SGD(head.parameters(), lr=5.0, momentum=0.9)
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss = cross_entropy(head(features), labels)
+        loss.backward()
+        optimizer.step()
+    assert (loss < 0.01) == learns
 
 
 def test_embeddings_have_unit_length() -> None:

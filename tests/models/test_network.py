@@ -20,7 +20,7 @@ def each(outputs: Outputs) -> list[torch.Tensor]:
     return [v for one in (outputs, *outputs.experts) for v in one[:3] if v is not None]
 
 
-@pytest.mark.parametrize("classifier", ["linear", "cosine"])
+@pytest.mark.parametrize("classifier", ["linear", "standardised", "cosine"])
 def test_logits_are_the_mean_of_the_experts(classifier: str) -> None:
     network = make(classifier, experts=3)
     outputs = network(IMAGES)

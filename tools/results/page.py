@@ -182,10 +182,9 @@ The paper shows a figure without numbers, with the best accuracy at 1; so it is 
 ### Representation branch alone
 
 Backbone and projector are trained without the classifier; then a linear classifier, with logit adjustment, is trained
-on the frozen backbone. The paper shows a figure without numbers; settings are SupCon's, as it says, but for the rate of
-the classifier. With SupCon's own it does not converge on the features of this network: in runs at commit b53fc0c it
-knew next to nothing of rare classes, and the less the fewer steps it had. Here its batches and its rate are always the
-same, whatever the batch of the representation.
+on the frozen backbone. The paper shows a figure without numbers; settings are SupCon's, as it says. Features are
+standardised for the classifier. Without that it does not converge at SupCon's rate: in runs at commit b53fc0c it knew
+next to nothing of rare classes, and the less the fewer steps it had. Its own batches are always of the same size.
 
 {_figure(runs, BATCH_SIZE, "Test accuracy by batch size, a line a method")}{probe_table(runs)}
 

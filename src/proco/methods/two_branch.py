@@ -65,9 +65,9 @@ class TwoBranch(Method):
     classifier_epochs: int = 0
     """Train backbone and projector alone, and then a classifier on the frozen backbone for this many epochs. 0 trains
     all of it together."""
-    classifier_lr: float = 0.1
-    """Learning rate of those epochs. SupCon's own, 5 for a batch of 512, is too much for a small ResNet: its features
-    are long and point in nearly one direction, and the classifier jumps instead of converging."""
+    classifier_lr: float = 2.5
+    """Learning rate of those epochs. SupCon's own is 5 for a batch of 512; this is for 256. For it to suit a network
+    whose features are long, or share a direction, let network.classifier be standardised."""
     classifier_batch_size: int | None = None
     """Images of a step of those epochs, for which classifier_lr is then meant; by default as many as before, and where
     these are `auto`, classifier_lr is for 256 and scaled with them."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from proco.errors import ConfigError
 from proco.models.backbones import build_backbone
-from proco.models.heads import CosineClassifier, ExpertHeads, Projector
+from proco.models.heads import CosineClassifier, ExpertHeads, Projector, StandardisedClassifier
 from proco.models.normalise import Normalise
 
 
@@ -39,8 +39,9 @@ class NetworkConfig:
     """Settings of the backbone itself, such as its width."""
     pretrained: bool = False
     """Begin from weights trained on ImageNet, for timm's and torchvision's backbones."""
-    classifier: Literal["linear", "cosine"] = "linear"
-    """Whether logits are products with features and a bias, or cosines times `scale`."""
+    classifier: Literal["linear", "standardised", "cosine"] = "linear"
+    """Whether logits are products with features and a bias, the same of features standardised by a batch norm, or
+    cosines times `scale`."""
     scale: float = 30.0
     """What a cosine classifier multiplies its cosines by."""
     hidden: int = 512
@@ -127,4 +128,6 @@ class Network(nn.Module):
 def _classifier(config: NetworkConfig, num_features: int, num_classes: int) -> nn.Linear | CosineClassifier:
     if config.classifier == "linear":
         return nn.Linear(num_features, num_classes)
+    if config.classifier == "standardised":
+        return StandardisedClassifier(num_features, num_classes)
     return CosineClassifier(num_features, num_classes, scale=config.scale)

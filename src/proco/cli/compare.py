@@ -68,7 +68,7 @@ def compare(
     _train_all(runs, console, lanes, results)
     _require_comparable(runs)
     if len({run.summary["data_hash"] for run in runs}) > 1:
-        console.print("note: not all of these runs have the same data; differences are between that too.")
+        console.print("note: not all of these runs have the same data; differences are not of the methods alone.")
     summaries = {recipe: [run.summary for run in runs if run.recipe == recipe] for recipe in recipes}
     _show(console, summaries, all_seeds)
     top1 = {recipe: [summary["top1"] for summary in its_summaries] for recipe, its_summaries in summaries.items()}

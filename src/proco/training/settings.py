@@ -100,7 +100,7 @@ class TrainConfig:
     teacher: TeacherConfig | None = None
     """A run that comes first, or is finished, and teaches this one."""
     made_with: dict[str, str] = field(default_factory=dict)
-    """Versions and commit, filled in by the run that saves its settings."""
+    """Versions, commit, machine and the hash of the data, filled in by the run that saves its settings."""
 
     def __post_init__(self) -> None:
         """Refuse numbers no run can have."""

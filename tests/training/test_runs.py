@@ -72,6 +72,10 @@ def test_interrupted_run_goes_on_though_made_elsewhere(tiny_dataset: Dataset, tm
         fit_or_reuse(config, folder, Cut(), data=shared)
     with pytest.raises(RunError, match=r"other settings \(optim\)"):
         fit_or_reuse(replace(config, optim=replace(config.optim, lr=0.2)), folder, Cut(), data=shared)
+    for change in ({"precision": "float64"}, {"evaluate_every": 3}):
+        with pytest.raises(RunError, match=r"other settings \(engine\)"):
+            fit_or_reuse(replace(config, engine=replace(config.engine, **change)), folder, Cut(), data=shared)
     (tmp_path / "data.npz").unlink()  # the data is shared, and not read again
-    fit_or_reuse(replace(config, made_with={"torch": "another"}), folder, Cut(), data=shared)
+    other_means = replace(config.engine, workers=3, checkpoint_seconds=1.0)
+    fit_or_reuse(replace(config, made_with={"torch": "another"}, engine=other_means), folder, Cut(), data=shared)
     assert Cut.starts == [0, 1]

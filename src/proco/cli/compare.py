@@ -173,6 +173,7 @@ def _shared_engine(engines: "list[EngineConfig]", lanes: int) -> "Iterator[torch
 def _changes_the_result(overrides: dict[str, Any]) -> str:
     """Return the first setting that changes more than where the data lies and how the work is done, if any."""
     from proco.data.source import Source
+    from proco.training.settings import EngineConfig
 
     places = {"download", *(place for kind in Source.registry.values() for place in kind.places())}
     for name, value in overrides.items():
@@ -180,7 +181,7 @@ def _changes_the_result(overrides: dict[str, Any]) -> str:
             continue
         if name != "engine":
             return name
-        if changing := {"precision", "deterministic"} & set(value):
+        if changing := set(EngineConfig.rounding) & set(value):
             return f"engine.{min(changing)}"
     return ""
 

@@ -9,7 +9,7 @@ from proco.data.decode import Progress
 from proco.data.prepare import SharedData, prepare
 from proco.training.journal import Listener
 from proco.training.run_folder import RunError, RunFolder
-from proco.training.settings import TrainConfig
+from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 
@@ -28,10 +28,15 @@ def require_same_settings(config: TrainConfig, folder: RunFolder) -> None:
     """Refuse a folder whose run, where there is one, has other settings."""
     if not folder.is_begun:
         return
-    # What is said about a run, and with what it was made, does not change it.
-    before, now = (as_settings(replace(one, about="", published={}, made_with={})) for one in (folder.config(), config))
+    before, now = (_what_counts(one) for one in (folder.config(), config))
     if names := ", ".join(name for name, value in before.items() if now[name] != value):
         raise RunError(f"{folder.path} holds a run with other settings ({names}); choose another folder with --out.")
+
+
+def _what_counts(config: TrainConfig) -> dict[str, Any]:
+    """Return the settings without what is said about a run, with what it was made, and by what means."""
+    counting = {name: getattr(config.engine, name) for name in (*EngineConfig.rounding, *EngineConfig.looks)}
+    return as_settings(replace(config, about="", published={}, made_with={}, engine=EngineConfig(**counting)))
 
 
 def fit_or_reuse(

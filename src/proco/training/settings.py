@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from proco.config import as_settings, merge
 from proco.data.prepare import DataConfig
@@ -38,6 +38,11 @@ class EngineConfig:
     """Epochs at the end that are all evaluated, whatever `evaluate_every`; 1 at least."""
     checkpoint_seconds: float = 30.0
     """Least time between checkpoints; 0 writes one after every epoch."""
+
+    rounding: ClassVar[tuple[str, ...]] = ("precision", "deterministic")
+    """The settings on which the rounding of results depends."""
+    looks: ClassVar[tuple[str, ...]] = ("evaluate_every", "evaluate_last")
+    """Those on which depends how often a run is looked at, and so which epoch looks best."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be counted."""

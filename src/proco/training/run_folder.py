@@ -102,6 +102,14 @@ class RunFolder:
             raise RunError(f"{self.path} is not a run folder: it has no {self.config_file.name}.")
         return merge(TrainConfig, read_recipe(self.config_file))
 
+    def require_data(self, data_hash: str) -> None:
+        """Refuse to go on with other data than the run began with."""
+        if self.config().made_with.get("data", data_hash) != data_hash:
+            raise RunError(
+                f"the run in {self.path} began with other data: that has changed since, or was given from Python and "
+                "is to be given there again. Else train anew."
+            )
+
     def record(self, measurements: Mapping[str, Any]) -> None:
         """Append one epoch's measurements."""
         with self.metrics_file.open("a") as file:

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from proco.data.dataset import Dataset, name_some
 from proco.methods.distillation import Distillation
 from proco.methods.method import Method, Stage, WeightedTerm
 from proco.models.network import Network
 from proco.training.classifier import Classifier
+from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import TeacherConfig
 
 
@@ -28,10 +30,23 @@ class Teacher:
         self.network.requires_grad_(False).eval()
 
     @classmethod
-    def of(cls, classifier: Classifier, top1: float) -> "Teacher":
-        """Return what a finished run has left, and what it reached, as a teacher."""
-        counts = classifier.class_counts.to(classifier.device)
-        return cls(classifier.network, classifier.config.method, counts, top1)
+    def of(cls, folder: RunFolder, dataset: Dataset, size: tuple[int, int], device: torch.device) -> "Teacher":
+        """Read what the finished run in a folder has left; refuse one that cannot teach on this data at this size."""
+        classifier = Classifier.of(folder, str(device))
+        if classifier.class_names != dataset.class_names:
+            raise RunError(
+                f"the run in {folder.path} knows {name_some(classifier.class_names)}; it cannot teach "
+                f"{name_some(dataset.class_names)}, which must be the same in the same order."
+            )
+        classifier.require_channels(dataset.splits["train"].images.channels)
+        if classifier.size != size:
+            its, own = ("{} x {}".format(*sides) for sides in (classifier.size, size))
+            raise RunError(
+                f"the run in {folder.path} saw images of {its} pixels; it cannot teach one that sees {own}: both are "
+                "shown the same views."
+            )
+        counts = classifier.class_counts.to(device)
+        return cls(classifier.network, classifier.config.method, counts, folder.summary()["top1"])
 
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:

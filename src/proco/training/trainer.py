@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from proco.data.dataset import Dataset, name_some
+from proco.data.dataset import Dataset
 from proco.data.decode import Progress, set_decode_threads
 from proco.data.prepare import SharedData
 from proco.distributed import all_reduce_sum, is_main_process, rank, world_size
@@ -109,21 +109,7 @@ class Trainer:
             return None
         if config.path is None:
             return Trainer(self.config.teaching_run(), self.dataset)
-        folder = RunFolder(config.path)
-        teacher = Classifier.of(folder, str(self.device))
-        if teacher.class_names != self.dataset.class_names:
-            raise RunError(
-                f"the run in {config.path} knows {name_some(teacher.class_names)}; it cannot teach "
-                f"{name_some(self.dataset.class_names)}, which must be the same in the same order."
-            )
-        teacher.require_channels(self.dataset.splits["train"].images.channels)
-        if teacher.size != self.size:
-            its, own = ("{} x {}".format(*size) for size in (teacher.size, self.size))
-            raise RunError(
-                f"the run in {config.path} saw images of {its} pixels; it cannot teach one that sees {own}: both are "
-                "shown the same views."
-            )
-        return Teacher.of(teacher, folder.summary()["top1"])
+        return Teacher.of(RunFolder(config.path), self.dataset, self.size, self.device)
 
     def _make_stages(self) -> tuple[Stage, ...]:
         """Return the stages of the method for the network, with what a teacher adds."""
@@ -198,7 +184,7 @@ class Trainer:
         if self.has_begun and checkpoint is None:
             raise RunError("this trainer has trained already: its weights are not those of its seed. Make another one.")
         if resume and folder.is_begun:
-            self._require_the_same_data(folder)
+            folder.require_data(self.dataset.hash)
         elif is_main_process():
             facts = {"lanes": str(lanes_now()), "data": self.dataset.hash}
             folder.begin(replace(self.config, made_with=made_with(self.device) | facts))
@@ -219,13 +205,6 @@ class Trainer:
                 first_epoch += stage.epochs
         return self._finish(folder, course, teacher)
 
-    def _require_the_same_data(self, folder: RunFolder) -> None:
-        if folder.config().made_with.get("data", self.dataset.hash) != self.dataset.hash:
-            raise RunError(
-                f"the run in {folder.path} began with other data: that has changed since, or was given from Python and "
-                "is to be given there again. Else train anew."
-            )
-
     def _taught_by(self, teacher: "Trainer | Teacher", folder: RunFolder, listener: Listener) -> Teacher:
         """Return the teacher; one that is not finished is trained in the folder, or goes on there."""
         if isinstance(teacher, Teacher):
@@ -235,7 +214,7 @@ class Trainer:
             # Not what it has left in the folder, which ranks of other machines need not see.
             counts = self.class_counts.to(self.device)
             return Teacher(teacher.evaluated_network, teacher.config.method, counts, top1)
-        return Teacher.of(Classifier.of(folder, str(self.device)), folder.summary()["top1"])
+        return Teacher.of(folder, self.dataset, self.size, self.device)
 
     def _train_stage(
         self,

@@ -15,9 +15,9 @@ def test_the_base_comes_first_and_the_others_by_what_they_gain() -> None:
     entries = [entry(name, seed, top1, split="val") for name, row in tops.items() for seed, top1 in enumerate(row)]
     recipes = {name: recipe() | {"about": f"{name[2:].title()}."} for name in tops}
     assert cells(Runs(entries, recipes)) == [
-        ["a/base", "Base.", "42.00 ± 2.00 (3)", "-", "53.00", "43.00", "-"],
-        ["a/better", "Better.", "43.00 ± 2.12 (2)", "+2.00 (2)", "54.00", "44.00", "-"],
-        ["a/worse", "Worse.", "39.00 (1)", "-1.00 (1)", "50.00", "40.00", "-"],
+        ["a/base", "Base.", "42.00 ± 2.00 (3)", "0, 1, 2", "-", "53.00", "43.00", "-"],
+        ["a/better", "Better.", "43.00 ± 2.12 (2)", "0, 1", "+2.00 (2)", "54.00", "44.00", "-"],
+        ["a/worse", "Worse.", "39.00 (1)", "0", "-1.00 (1)", "50.00", "40.00", "-"],
     ]
 
 
@@ -28,8 +28,8 @@ def test_changed_settings_make_a_row_of_their_own() -> None:
         entry("a", 0, 30.0, split="val"),
     ]
     assert cells(Runs(entries, {"a": recipe() | {"about": "It."}})) == [
-        ["a", "It. With method.weight=0.5.", "40.00 ± 1.41 (2)", "-", "51.00", "41.00", "-"],
-        ["a", "It.", "29.00 (1)", "-", "40.00", "30.00", "-"],
+        ["a", "It. With method.weight=0.5.", "40.00 ± 1.41 (2)", "0, 1", "-", "51.00", "41.00", "-"],
+        ["a", "It.", "29.00 (1)", "0", "-", "40.00", "30.00", "-"],
     ]
 
 
@@ -38,8 +38,8 @@ def test_recipes_that_wait_for_a_run_come_last() -> None:
     for name in ("a/waiting", "a/base"):
         recipes[name]["data"]["left_out"] = 200
     assert cells(Runs([entry("a/base", split="val")], recipes)) == [
-        ["a/base", "Base.", "49.00 (1)", "-", "60.00", "50.00", "-"],
-        ["a/waiting", "Later.", "no run yet", "-", "-", "-", "-"],
+        ["a/base", "Base.", "49.00 (1)", "0", "-", "60.00", "50.00", "-"],
+        ["a/waiting", "Later.", "no run yet", "-", "-", "-", "-", "-"],
     ]
 
 

@@ -1,9 +1,9 @@
-"""Mean, deviation and paired interval against numpy, scipy and a table of Student's t."""
+"""Mean, deviation and intervals against numpy, scipy, a linear model and a table of Student's t."""
 
 import numpy as np
 import pytest
 from scipy import stats
-from tools.results.spread import Difference, Spread
+from tools.results.spread import Difference, Scatter, Spread, paired
 
 
 def test_spread_against_numpy() -> None:
@@ -18,32 +18,50 @@ def test_one_seed_has_no_deviation() -> None:
     assert str(Spread.of([51.0])) == "51.00 (1)"
 
 
-def test_paired_difference_by_hand() -> None:
-    # Differences 1, 2, 3 for the seeds both have; t(0.975, 2) = 4.3027 as printed in tables; the deviation is 1.
-    difference = Difference.paired({0: 11.0, 1: 22.0, 2: 33.0, 7: 0.0}, {2: 30.0, 1: 20.0, 0: 10.0, 5: 99.0})
-    assert difference is not None
-    assert difference.n == 3
-    assert difference.mean == pytest.approx(2)
+def test_pairs_are_the_seeds_that_both_have() -> None:
+    assert paired({0: 11.0, 1: 22.0, 2: 33.0, 7: 0.0}, {2: 30.0, 1: 20.0, 0: 10.0, 5: 99.0}) == [1, 2, 3]
+    assert paired({0: 1.0}, {1: 1.0}) == []
+
+
+def test_interval_of_one_sample_by_hand_and_against_scipy() -> None:
+    # t(0.975, 2) = 4.3027 as printed in tables; the deviation is 1.
+    difference = Difference.of([1, 2, 3], Scatter.pooled([[1, 2, 3]]))
+    assert (difference.mean, difference.n) == (2, 3)
     assert difference.interval == pytest.approx((2 - 4.3027 / 3**0.5, 2 + 4.3027 / 3**0.5), abs=1e-4)
     assert difference.includes(0)
     assert not difference.includes(5)
-
-
-def test_paired_interval_against_scipy() -> None:
     generator = np.random.default_rng(0)
     first, second = generator.normal(51.5, 0.4, 8), generator.normal(51, 0.4, 8)
-    difference = Difference.paired(dict(enumerate(first)), dict(enumerate(second)))
-    assert difference is not None
-    assert difference.interval == pytest.approx(tuple(stats.ttest_rel(first, second).confidence_interval(0.95)))
+    differences = list(first - second)
+    interval = stats.ttest_rel(first, second).confidence_interval(0.95)
+    assert Difference.of(differences, Scatter.pooled([differences])).interval == pytest.approx(tuple(interval))
 
 
-def test_seeds_that_are_not_shared_give_no_difference() -> None:
-    assert Difference.paired({0: 1.0}, {1: 1.0}) is None
-    assert Difference.paired({}, {1: 1.0}) is None
+def test_pooled_intervals_against_a_linear_model() -> None:
+    # Least squares with an own mean for every sample: its residual variance and covariance give all intervals.
+    samples = [[0.3, 1.1, 0.7], [2.0, 1.0], [-0.4], [0.0, 0.5, 1.0, 0.2]]
+    values = np.concatenate(samples)
+    design = np.repeat(np.eye(len(samples)), [len(sample) for sample in samples], axis=0)
+    means, squares, *_ = np.linalg.lstsq(design, values, rcond=None)
+    freedom = len(values) - len(samples)
+    covariance = squares[0] / freedom * np.linalg.inv(design.T @ design)
+    scatter = Scatter.pooled(samples)
+    assert scatter == pytest.approx((np.sqrt(squares[0] / freedom), freedom))
+
+    def interval(weights: np.ndarray) -> tuple[float, float]:
+        half = stats.t.ppf(0.975, freedom) * np.sqrt(weights @ covariance @ weights)
+        return weights @ means - half, weights @ means + half
+
+    for sample, weights in zip(samples, np.eye(len(samples)), strict=True):
+        assert Difference.of(sample, scatter).interval == pytest.approx(interval(weights))
+    together = Difference.of_means(samples, scatter)
+    assert together.n == len(values)
+    assert together.interval == pytest.approx(interval(np.full(len(samples), 1 / len(samples))))
 
 
-def test_one_shared_seed_gives_no_interval() -> None:
-    difference = Difference.paired({0: 3.0, 1: 1.0}, {0: 1.0})
-    assert difference == Difference(2.0, None, 1)
-    with pytest.raises(ValueError, match="one seed"):
-        difference.includes(0)
+def test_single_differences_have_no_interval() -> None:
+    assert Scatter.pooled([[1.0], [2.0]]) is None
+    assert Difference.of([2.0], None) == Difference(2.0, None, 1)
+    assert Difference.of_means([[1.0], [2.0]], None) == Difference(1.5, None, 2)
+    with pytest.raises(ValueError, match="no interval"):
+        Difference.of([2.0], None).includes(0)

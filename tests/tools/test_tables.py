@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from tests.tools.made_up import entry, recipe
-from tools.results.differences import difference_sentences, difference_table, distance_sentence
-from tools.results.experiments import LONG, MAIN, METHODS, SHORT, Aim
-from tools.results.listings import departure_list, run_table, time_table
+from tools.results.differences import difference_table, distance_sentence, verdict_sentence
+from tools.results.experiments import LONG, MAIN, METHODS, SHORT, Aim, Grid, Setting
+from tools.results.listings import cost_sentence, departure_list, run_table, time_table, waiting_list
 from tools.results.runs import Runs
 from tools.results.tables import aim_table, grid_table, group_table, loss_weight_table, probe_table
 
@@ -15,6 +15,7 @@ RECIPES: dict[str, Any] = {
     SHORT.recipe("bcl"): recipe(published={"top1": 51.9}),
     SHORT.recipe("logit_adjustment"): recipe(),
 }
+PAPER_AT_50 = {"proco": 57.1, "bcl": 55.2}
 
 
 def cells(table: str, row: str) -> list[str]:
@@ -63,15 +64,15 @@ def test_distance_from_the_paper_is_over_what_was_run() -> None:
 def test_aims_are_reached_by_the_mean_or_missed_by_so_much() -> None:
     runs = Runs([entry("a", seed, top1) for seed, top1 in enumerate((52.0, 53.0))], RECIPES)
     aims = [
-        Aim("reached", "a", 52.5),
-        Aim("missed", "a", SHORT.recipe("proco")),
-        Aim("waiting", "b", 50.0),
-        Aim("unknown", "a", SHORT.recipe("logit_adjustment")),  # the paper says nothing
+        Aim("reached", "a", 52.5, "why"),
+        Aim("missed", "a", SHORT.recipe("proco"), "why"),
+        Aim("waiting", "b", 50.0, "why"),
+        Aim("unknown", "a", SHORT.recipe("logit_adjustment"), "why"),  # the paper says nothing
     ]
     table = aim_table(runs, aims)
-    assert cells(table, "reached") == ["52.5", "52.50 ± 0.71 (2)", "yes"]
-    assert cells(table, "missed") == ["52.8", "52.50 ± 0.71 (2)", "no, by 0.30"]
-    assert cells(table, "waiting") == ["50.0", "no run yet", "no run yet"]
+    assert cells(table, "reached") == ["52.5", "why", "52.50 ± 0.71 (2)", "yes"]
+    assert cells(table, "missed") == ["52.8", "why", "52.50 ± 0.71 (2)", "no, by 0.30"]
+    assert cells(table, "waiting") == ["50.0", "why", "no run yet", "no run yet"]
     assert "unknown" not in table
 
 
@@ -81,31 +82,92 @@ def test_no_runs_and_no_recipes_give_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lead", "interval", "sentence"),
+    ("lead", "reading"),
     [
-        (
-            (1.0, 1.1, 0.9),
-            "excludes 0, includes the paper's",
-            "The interval excludes 0 and ProCo is better: CIFAR-100-LT",
-        ),
-        (
-            (-1.0, -1.1, -0.9),
-            "excludes 0, excludes the paper's",
-            "The interval excludes 0 and ProCo is worse: CIFAR-100-LT",
-        ),
-        ((1.0, -1.0, 0.0), "includes 0, includes the paper's", "The interval includes 0: CIFAR-100-LT"),
-        ((1.0,), "needs a second seed", "no setting has two seeds of both yet"),
-        ((), "-", "no setting has two seeds of both yet"),
+        ((1.0, 1.1, 0.9), "excludes 0, includes the paper's"),
+        ((-1.0, -1.1, -0.9), "excludes 0, excludes the paper's"),
+        ((1.0, -1.0, 0.0), "includes 0, includes the paper's"),
+        ((1.0,), "needs a second seed"),
+        ((), "-"),
     ],
 )
-def test_differences_are_read_from_the_interval(lead: tuple[float, ...], interval: str, sentence: str) -> None:
+def test_differences_are_read_from_the_interval(lead: tuple[float, ...], reading: str) -> None:
     entries = [entry(SHORT.recipe("bcl"), seed, 50.0 + seed) for seed in range(3)]
     entries += [entry(SHORT.recipe("proco"), seed, 50.0 + seed + points) for seed, points in enumerate(lead)]
-    runs = Runs(entries, RECIPES)
-    row = next(line for line in difference_table(runs, "proco", "bcl").splitlines() if "CIFAR-100-LT | 100" in line)
-    assert "+0.9" in row
-    assert row.split("|")[-2].strip() == interval
-    assert sentence in difference_sentences(runs, "proco", "bcl")
+    row = difference_rows(Runs(entries, RECIPES))["CIFAR-100-LT", "100", "200"]
+    assert row["paper"] == "+0.9"
+    assert row["the intervals"] == reading
+
+
+def difference_rows(runs: Runs) -> dict[tuple[str, ...], dict[str, str]]:
+    head, _, *lines = (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in difference_table(runs, "proco", "bcl").splitlines()
+    )
+    return {tuple(line[:3]): dict(zip(head, line, strict=True)) for line in lines}
+
+
+def test_zero_is_looked_for_in_the_last_epoch_and_the_paper_in_the_best() -> None:
+    entries = [entry(SHORT.recipe("bcl"), seed, 50.0, best_top1=50.0) for seed in range(3)]
+    for seed, points in enumerate((-0.1, 0.0, 0.1)):
+        entries.append(entry(SHORT.recipe("proco"), seed, 50.0 + points, best_top1=50.9 + points))
+    row = difference_rows(Runs(entries, RECIPES))["CIFAR-100-LT", "100", "200"]
+    assert (row["last epoch"], row["best epoch"]) == ("+0.00 (3)", "+0.90")
+    assert row["the intervals"] == "includes 0, includes the paper's"
+
+
+def test_settings_are_taken_together_each_alike() -> None:
+    other = Setting("cifar100_lt", 50, 200)
+    recipes = RECIPES | {other.recipe(name): recipe(published={"top1": top1}) for name, top1 in PAPER_AT_50.items()}
+    entries = [entry(setting.recipe("bcl"), seed, 50.0) for setting in (SHORT, other) for seed in range(3)]
+    entries += [entry(SHORT.recipe("proco"), seed, 50.0 + points) for seed, points in enumerate((0.9, 1.0, 1.1))]
+    entries += [entry(other.recipe("proco"), 0, 52.0)]
+    rows = difference_rows(Runs(entries, recipes))
+    assert rows["mean of all", "", ""]["last epoch"] == "+1.50 (4)"
+    assert rows["mean of all", "", ""]["paper"] == "+1.4"  # of 0.9 and 1.9
+    # One seed has an interval, by the scatter of the others: t(0.975, 2) = 4.3027, the deviation is 0.1.
+    assert rows["CIFAR-100-LT", "50", "200"]["95 % interval"] == "+1.57 to +2.43"
+    verdict = verdict_sentence(Runs(entries, recipes), "proco", "bcl")
+    assert verdict.startswith("+1.50 points as the mean of the settings")
+    assert verdict.endswith("the paper has +1.4.")
+    assert "mean of all" not in str(difference_rows(Runs(entries[:3] + entries[6:9], recipes)))
+    assert verdict_sentence(Runs([], recipes), "proco", "bcl") == "Fewer than two settings have runs of both."
+
+
+def test_methods_the_paper_does_not_compare_have_our_columns_only() -> None:
+    table = difference_table(Runs([entry(SHORT.recipe("proco"))], RECIPES), "proco", "logit_adjustment")
+    assert "paper" not in table
+    assert "best epoch" not in table
+
+
+def test_gain_over_the_reference_is_of_the_same_seeds() -> None:
+    grid = Grid("part", ["100", "50"], {"with": ["a", "c"], "without": ["b", "d"]}, reference="with")
+    entries = [entry("a", seed, top1) for seed, top1 in enumerate((50.0, 51.0, 40.0))]
+    entries += [entry("b", seed, top1) for seed, top1 in enumerate((49.0, 51.5))]
+    table = grid_table(Runs(entries, {"c": recipe(), "d": recipe()}), grid)
+    assert cells(table, "with")[3::4] == ["-", "-"]
+    assert cells(table, "without")[3::4] == ["-0.25 (2)", "-"]
+
+
+def test_cost_is_a_range_over_the_settings() -> None:
+    other = Setting("cifar100_lt", 50, 200)
+    seconds = {
+        (SHORT, "proco"): 80.0,
+        (SHORT, "proco_plus"): 400.0,
+        (other, "proco"): 100.0,
+        (other, "proco_plus"): 420.0,
+    }
+    entries = [entry(setting.recipe(name), seconds=s, lanes=2) for (setting, name), s in seconds.items()]
+    entries += [entry(SHORT.recipe("proco"), 1, seconds=1.0)]  # alone, so of another kind
+    assert "takes 4.2 to 5.0 times as long as ProCo's" in cost_sentence(Runs(entries, {}), "proco_plus", "proco")
+    assert cost_sentence(Runs([], {}), "proco_plus", "proco") == ""
+
+
+def test_recipes_without_a_run_are_named() -> None:
+    choosing = recipe() | {"data": {"validation": None, "left_out": 200}}
+    recipes = {"x/a": recipe(), "x/b": recipe(), "x/c": recipe(), "x/choices/d": choosing}
+    assert waiting_list(Runs([entry("x/b")], recipes)).splitlines()[2:] == ["- `x/`: a, c"]
+    assert waiting_list(Runs([entry("x/a")], {"x/a": recipe()})) == "Every recipe has a run."
 
 
 def test_loss_weights_are_read_from_the_settings() -> None:
@@ -115,10 +177,10 @@ def test_loss_weights_are_read_from_the_settings() -> None:
         entry(SHORT.recipe("logit_adjustment"), 0, 49.0),
     ]
     table = loss_weight_table(Runs(entries, RECIPES | {"cifar100_lt/ablations/alpha_5": recipe(weight=5)}))
-    assert cells(table, "0 (logit adjustment)") == ["49.00 (1)", "49.50"]
-    assert cells(table, "0.3") == ["50.00 (1)", "50.50"]
-    assert cells(table, "1") == ["51.00 (1)", "51.50"]
-    assert cells(table, "5") == ["no run yet", "-"]
+    assert cells(table, "0 (logit adjustment)") == ["49.00 (1)", "49.50", "-2.00 (1)"]
+    assert cells(table, "0.3") == ["50.00 (1)", "50.50", "-1.00 (1)"]
+    assert cells(table, "1") == ["51.00 (1)", "51.50", "-"]
+    assert cells(table, "5") == ["no run yet", "-", "-"]
 
 
 def test_probes_by_method_and_batch_size() -> None:
@@ -148,4 +210,4 @@ def test_runs_are_listed_with_what_differs() -> None:
         "",
     ]
     assert departure_list(runs).endswith("- a, seed 0, 1: method.weight=2.0")
-    assert "Every run" in departure_list(Runs([entry("a")], {"a": recipe()}))
+    assert "Every setting" in departure_list(Runs([entry("a")], {"a": recipe()}))

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from statistics import mean
 
-from tools.results.cells import NO_RUN, number, table
+from tools.results.cells import NO_RUN, gain_or_dash, number, table
 from tools.results.runs import Entry, Runs
-from tools.results.spread import Difference, Spread
+from tools.results.spread import Spread, paired
 from tools.results.tables import GROUPS
 
 _GROUPS = {figure: name for figure, name in GROUPS.items() if figure != "top1"}
@@ -24,17 +24,18 @@ def choice_table(runs: Runs) -> str:
     rows = []
     for (recipe, changes), entries in grouped.items():
         base = grouped.get((f"{recipe.rpartition('/')[0]}/base", ""), [])
-        gain = None if base is entries else Difference.paired(_by_seed(entries), _by_seed(base))
+        gains = [] if base is entries else paired(_by_seed(entries), _by_seed(base))
         about = runs.recipes.get(recipe, entries[0]["config"]).get("about", "")
         gone = f"{recipe.rpartition('/')[2]} ({entries[0]['commit'][:7]})"
         row = {
             "recipe": recipe if recipe in runs.recipes else gone,
             "what it is": about + (f" With {changes}." if changes else ""),
             "accuracy": str(Spread.of(list(_by_seed(entries).values()))),
-            "over base": "-" if gain is None else f"{number(gain.mean, signed=True)} ({gain.n})",
+            "seeds": ", ".join(str(seed) for seed in sorted(_by_seed(entries))),
+            "over base": gain_or_dash(gains),
             **{name: _mean(entries, figure) for figure, name in _GROUPS.items()},
         }
-        rows.append((base is not entries, 0.0 if gain is None else -gain.mean, row))
+        rows.append((base is not entries, -mean(gains) if gains else 0.0, row))
     done = [row for *_, row in sorted(rows, key=lambda found: found[:2])]
     return table([*done, *_waiting(runs, {recipe for recipe, _ in grouped})])
 
@@ -42,7 +43,7 @@ def choice_table(runs: Runs) -> str:
 def _waiting(runs: Runs, run: set[str]) -> list[dict[str, str]]:
     """Return a row for each recipe that validates on left-out images and has no run."""
     return [
-        {"recipe": name, "what it is": settings["about"], "accuracy": NO_RUN, "over base": "-"}
+        {"recipe": name, "what it is": settings["about"], "accuracy": NO_RUN, "seeds": "-", "over base": "-"}
         | dict.fromkeys(_GROUPS.values(), "-")
         for name, settings in runs.recipes.items()
         if settings["data"].get("left_out") and name not in run

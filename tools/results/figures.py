@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tools.results.experiments import NAMES
+from tools.results.experiments import NAMES, SHORT
 from tools.results.runs import Runs
 from tools.results.series import (
     BATCH_SIZE,
@@ -24,7 +24,13 @@ from tools.results.series import (
 from tools.results.spread import Spread
 
 # Okabe and Ito's colours, which the colour-blind tell apart; markers tell them apart once more.
-COLOURS = {"logit_adjustment": "#555555", "supcon": "#E69F00", "bcl": "#0072B2", "proco": "#D55E00"}
+COLOURS = {
+    "logit_adjustment": "#555555",
+    "supcon": "#E69F00",
+    "bcl": "#0072B2",
+    "proco": "#D55E00",
+    "proco_plus": "#009E73",
+}
 MARKERS = {"supcon": "^", "bcl": "s", "proco": "o"}
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "proco",
@@ -73,8 +79,9 @@ def _learning_curves(runs: Runs) -> Figure:
     whole, end = figure.subplots(1, 2)
     for method, course in learning_curves(runs).items():
         last = course[-1].epoch
-        _draw_course(whole, course, method)
-        _draw_course(end, [point for point in course if point.epoch >= _LAST_PART * last], method)
+        label = f"{NAMES[method]} ({len(runs.of(SHORT.recipe(method)))})"
+        _draw_course(whole, course, COLOURS[method], label)
+        _draw_course(end, [point for point in course if point.epoch >= _LAST_PART * last], COLOURS[method], label)
     whole.set_ylabel("test accuracy, %")
     whole.set_ylim(bottom=0)
     whole.legend(loc="lower right")
@@ -84,11 +91,11 @@ def _learning_curves(runs: Runs) -> Figure:
     return figure
 
 
-def _draw_course(axes: Axes, course: Sequence[Epoch], method: str) -> None:
+def _draw_course(axes: Axes, course: Sequence[Epoch], colour: str, label: str) -> None:
     epochs = [point.epoch for point in course]
     least, most = [point.least for point in course], [point.most for point in course]
-    axes.fill_between(epochs, least, most, color=COLOURS[method], alpha=0.2, linewidth=0)
-    axes.plot(epochs, [point.mean for point in course], color=COLOURS[method], label=NAMES[method])
+    axes.fill_between(epochs, least, most, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(epochs, [point.mean for point in course], color=colour, label=label, marker=".", markersize=3)
 
 
 def _loss_weight(runs: Runs) -> Figure:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import mean
 
 from tools.results.cells import number, table
+from tools.results.experiments import METHODS, SETTINGS
 from tools.results.runs import Entry, Runs
 from tools.results.tables import GROUPS
 
@@ -46,6 +47,34 @@ def _seconds(entries: Sequence[Entry]) -> str:
     return f"{mean(entry['seconds'] / entry['lanes'] for entry in entries):.0f} ({len(entries)})"
 
 
+def cost_sentence(runs: Runs, method: str, other: str) -> str:
+    """Say how many times as long as another a method trains, by runs side by side, which share the GPU among them."""
+    pairs = [[_shared_seconds(runs.of(setting.recipe(name))) for name in (method, other)] for setting in SETTINGS]
+    ratios = sorted(first / second for first, second in pairs if first and second)
+    if not ratios:
+        return ""
+    return (
+        f"By the table of times training takes {ratios[0]:.1f} to {ratios[-1]:.1f} times as long as {METHODS[other]}'s."
+    )
+
+
+def _shared_seconds(entries: Sequence[Entry]) -> float | None:
+    shared = [entry["seconds"] / entry["lanes"] for entry in entries if entry["lanes"] > 1]
+    return mean(shared) if shared else None
+
+
+def waiting_list(runs: Runs) -> str:
+    """Name the recipes for the test set that have no run, by folder."""
+    run = {entry["recipe"] for entry in runs.tested}
+    folders: dict[str, list[str]] = {}
+    for recipe, settings in runs.recipes.items():
+        if recipe not in run and not settings["data"].get("left_out"):
+            folder, _, name = recipe.rpartition("/")
+            folders.setdefault(folder, []).append(name)
+    lines = [f"- `{folder}/`: {', '.join(names)}" for folder, names in folders.items()]
+    return "\n".join(["Recipes without a run:", "", *lines]) if lines else "Every recipe has a run."
+
+
 def run_table(runs: Runs) -> str:
     """Return all runs on the test set, one row each."""
     return table(
@@ -71,5 +100,5 @@ def departure_list(runs: Runs) -> str:
             seeds.setdefault((entry["recipe"], ", ".join(departures)), []).append(str(entry["seed"]))
     lines = [f"- {recipe}, seed {', '.join(found)}: {departures}" for (recipe, departures), found in seeds.items()]
     if not lines:
-        return "Every run has the settings that its recipe has now."
+        return "Every setting that a run and its recipe both have is the same in both."
     return "\n".join(["Runs with other settings than their recipe has now:", "", *lines])

@@ -1,9 +1,11 @@
 """The page docs/results.md: the text around tables and figures."""
 
+from math import sqrt
+
 from tools.results import experiments
 from tools.results.choices import choice_table
-from tools.results.differences import difference_sentences, difference_table, distance_sentence
-from tools.results.listings import departure_list, hardware_list, run_table, time_table
+from tools.results.differences import difference_table, distance_sentence, scatter, verdict_sentence
+from tools.results.listings import cost_sentence, departure_list, hardware_list, run_table, time_table, waiting_list
 from tools.results.runs import Runs
 from tools.results.series import BATCH_SIZE, LEARNING_CURVES, LOSS_WEIGHT, drawable
 from tools.results.tables import aim_table, grid_table, group_table, loss_weight_table, probe_table
@@ -11,8 +13,9 @@ from tools.results.tables import aim_table, grid_table, group_table, loss_weight
 _HOW_TO_READ = """\
 # Results
 
-Made by `make results` from the files in `results/`, one for each finished run. No number of ours is typed by hand; a
-test fails when the page is not what the files give.
+Made by `make results` from the files in `results/`, one for each finished run. Tables, figures and the numbers of ours
+in the text are made from them, and a test fails when the page is not what the files give; what is read from them is
+written by hand.
 
 ## How to read
 
@@ -20,11 +23,12 @@ test fails when the page is not what the files give.
   seed has no deviation. No epoch is chosen.
 - **best**: the mean over the seeds of the best epoch on the test set, of those that were evaluated. It is chosen by
   looking at the test set and is too good for that reason; it is here only because the paper reports it.
-- **paper**: what the paper reports. Its CIFAR numbers are the best epoch on the test set of single runs, so they
-  compare with "best" rather than with "ours".
+- **paper**: what the paper reports. By its published logs, ProCo's CIFAR numbers are the best epoch on the test set of
+  single runs, so they compare with "best" rather than with "ours"; those of the others presumably too.
 - **imbalance**: training images of the largest class over those of the smallest. Where a table has several, the heads
   of its columns begin with it.
-- Hardware: {hardware}.
+- Hardware: {hardware}. Of other versions of torch, the one that the
+  package is tested with among them, nothing is shown here.
 
 A recipe is a file of settings in the package; "All runs" and `proco recipes` have their names. Its runs, and their
 entries in `results/`, are made by
@@ -54,19 +58,23 @@ def write_page(runs: Runs) -> str:
 
 _PLUS = """\
 ProCo+ is a network of the same size, taught by three experts that were trained before it on the same images. The
-experts have ProCo's loss, epochs and views, and another course of training (`recipes/_flat.yaml`). The network that
-they teach has, in the classifier's view, a box of another image in place of Cutout's empty one, labels shared by area,
-and the divergence from what the experts say of it as one more term (`recipes/_plus.yaml`). Boxes are of all classes
-equally often, so of rare ones far more often than these occur. Training takes about five times as long as ProCo's, in
-use the network costs the same. All of it was chosen by runs of one seed on CIFAR-100-LT at imbalance 100, on images
-that its training set leaves out ("Choices"), and is the same for the other sets."""
+experts have ProCo's loss, epochs and views, and another course of training
+([`_flat.yaml`](../src/proco/recipes/_flat.yaml)). The network that they teach has, in the classifier's view, a box of
+another image in place of Cutout's empty one, labels shared by area, and the divergence from what the experts say of it
+as one more term ([`_plus.yaml`](../src/proco/recipes/_plus.yaml)). Boxes are of all classes equally often, so of rare
+ones far more often than these occur. In use the network costs the same as ProCo's.
+{cost}
+All of it was chosen by runs of one seed each on CIFAR-100-LT at imbalance 100, on images that its training set leaves
+out ("Choices"), and is the same for the other sets. Logit adjustment, BCL and ProCo have the settings of the official
+code and were not tuned."""
 
 _LARGER = """\
 ### ProCo+ in parts, and larger networks
 
 CIFAR-100-LT, imbalance 100, 200 epochs, all with the course of training of ProCo+. The last two have more weights than
-the networks of the tables above. The experts of the third row are runs of their own, with the settings and seeds of
-those that teach in the second; how accurate these were is `teacher_top1` in the entries.
+the networks of the tables above. The three experts are runs of their own, with the settings and seeds of those that
+teach ProCo+; how accurate these were is `teacher_top1` in the entries. Most of what ProCo+ has over ProCo
+comes with teacher and boxes.
 
 {}"""
 
@@ -75,8 +83,9 @@ _AIMS = """\
 
 ProCo+ was to reach the paper's numbers for ProCo, though they are of the best epoch, and on CIFAR-100-LT at imbalance
 100 more than the 53.16 % of ConCutMix (2024), the most that we know to be published for one ResNet-32 in 200 epochs.
-That had no teacher: at equal cost compares what is "not taught". Larger networks were to be above what is published for
-several experts in 200 epochs, 56.34 %.
+ConCutMix has no teacher. At equal cost compares what is "not taught", and that is below it. Larger networks were to
+reach 57.0 %, which BalPoE has with seven experts in 400 epochs (SHIKE has 56.34 % with three in 200, as here), and
+58.5 %, above the 58.41 % of GLMC with MaxNorm and a wide network.
 
 {}
 
@@ -85,11 +94,12 @@ others teach them, with pasted boxes, as they teach ProCo+; the same for the wid
 
 
 def _main(runs: Runs) -> str:
+    plus = _PLUS.format(cost=cost_sentence(runs, "proco_plus", "proco"))
     tables = [f"### {label}, 200 epochs\n\n{grid_table(runs, grid)}" for label, grid in experiments.MAIN.items()]
     long = f"### CIFAR-100-LT, imbalance 100, 400 epochs\n\n{grid_table(runs, experiments.LONG_MAIN)}"
     larger = _LARGER.format(grid_table(runs, experiments.LARGER))
     aims = _AIMS.format(aim_table(runs, experiments.AIMS))
-    return "\n\n".join(["## Long-tailed CIFAR", _PLUS, *tables, long, larger, aims])
+    return "\n\n".join(["## Long-tailed CIFAR", plus, *tables, long, larger, aims])
 
 
 def _groups(runs: Runs) -> str:
@@ -116,23 +126,31 @@ def _differences(runs: Runs) -> str:
 The official code, run once on the same data and GPU, gave 51.78 % in its last epoch at imbalance 100 and 52.19 % in its
 best, where the paper has 52.8 %.
 
-Differences of the last epoch, in points, seed by seed over the seeds that both methods have (their number in brackets),
-with a 95 % t-interval of the mean. With three seeds the interval is 2.5 standard deviations to either side, so only
-large differences exclude 0. The interval is of our runs alone: the paper's difference has a spread of its own, which is
-not known."""
-    parts = [
-        f"### ProCo over {experiments.METHODS[other]}\n\n"
-        f"{difference_table(runs, 'proco', other)}\n\n{difference_sentences(runs, 'proco', other)}"
-        for other in ("bcl", "logit_adjustment")
-    ]
+Differences in points, seed by seed over the seeds that both methods have (their number in brackets), with a 95 %
+t-interval of the mean. Three seeds say little of the spread, so the intervals of a table are made with one standard
+deviation, pooled over its settings. Whether there is a difference is read from the last epoch; the paper's are compared
+with the best one, which it reports. The intervals are of our runs alone: the paper's differences have a spread of their
+own, which is not known. Of the rows for single settings one in twenty is wrong by chance; the last row is their mean,
+each setting counting the same, and says most."""
+    pairs = (("proco", "bcl"), ("proco", "logit_adjustment"), ("proco_plus", "proco"))
+    parts = [part for pair in pairs for part in _difference(runs, *pair)]
     return "\n\n".join([text, *parts])
 
 
+def _difference(runs: Runs, method: str, other: str) -> tuple[str, str, str]:
+    heading = f"### {experiments.METHODS[method]} over {experiments.METHODS[other]}"
+    return heading, verdict_sentence(runs, method, other), difference_table(runs, method, other)
+
+
 def _ablations(runs: Runs) -> str:
+    found = [scatter(runs, "proco", other) for other in ("bcl", "logit_adjustment")]
+    errors = [common.deviation / sqrt(2) for common in found if common is not None]
+    error = f" Over two seeds its standard error is about {max(errors):.1f}." if errors else ""
     return f"""\
 ## Ablations
 
-CIFAR-100-LT, 200 epochs; imbalance 100 where nothing else is said.
+CIFAR-100-LT, 200 epochs; imbalance 100 where nothing else is said. "over ProCo" is the mean difference over the seeds
+that both have (their number in brackets), not that of the means beside it, which may be of other seeds.{error}
 
 ### Class complements
 
@@ -140,8 +158,8 @@ What stands for a class in the contrast.
 
 {grid_table(runs, experiments.COMPLEMENTS)}
 
-The paper finds the distribution a point better than prototypes. Here the four lie within each other's spread: what the
-contrast gains over logit adjustment it gains with any of them.
+The paper finds the distribution a point better than prototypes. Here it is better by a part of that, in two seeds:
+most of what the contrast gains over logit adjustment it gains with any of them.
 
 ### Combinations
 
@@ -183,8 +201,9 @@ The paper shows a figure without numbers, with the best accuracy at 1; so it is 
 
 Backbone and projector are trained without the classifier; then a linear classifier, with logit adjustment, is trained
 on the frozen backbone. The paper shows a figure without numbers; settings are SupCon's, as it says. Features are
-standardised for the classifier. Without that it does not converge at SupCon's rate: in runs at commit b53fc0c it knew
-next to nothing of rare classes, and the less the fewer steps it had. Its own batches are always of the same size.
+standardised for the classifier. Without that it does not converge at SupCon's rate: in runs whose entries stand in
+`results/` at commit 750ce76 it knew next to nothing of rare classes, and the less the fewer steps it had. Its own
+batches are always of the same size.
 
 {_figure(runs, BATCH_SIZE, "Test accuracy by batch size, a line a method")}{probe_table(runs)}
 
@@ -208,8 +227,9 @@ def _curves(runs: Runs) -> str:
     return f"""\
 ## Learning curves
 
-CIFAR-100-LT, imbalance 100, 200 epochs; to the right the end of it. Lines are means over the seeds, bands go from the
-least to the most accurate seed.
+CIFAR-100-LT, imbalance 100, 200 epochs; to the right the end of it. Evaluated are every tenth epoch and the last
+twenty. Lines are means over the seeds, whose number is in brackets; bands go from the least to the most accurate seed.
+The rate falls after epochs 160 and 180; ProCo+ has its own course, and what is evaluated is the average of its weights.
 
 {figure or "No run yet."}"""
 
@@ -230,7 +250,11 @@ def _runs(runs: Runs) -> str:
 ## All runs
 
 "all", "many", "medium" and "few" are of the last epoch; "last 20" is the mean of the last 20 epochs.
-{departure_list(runs)}
+
+A seed does not give the same number twice on a GPU. Since commit 7a3b45b it draws other views too: for the same ones
+check out the commit in the row. {departure_list(runs)}
+
+{waiting_list(runs)}
 
 {run_table(runs)}"""
 
@@ -241,8 +265,10 @@ def _choices(runs: Runs) -> str:
 
 Runs by which settings are chosen, for ProCo+ above all. Nothing is chosen by the test set: they train on the same
 images and are evaluated on up to 200 images a class that the long-tailed subset leaves out of CIFAR-100's training set
-(the largest class has none, the next have few; "accuracy" is the mean over classes). They are in no table above, and
-are run by the same command, with `--seeds 0` or `--seeds 1`.
+(the largest class has none, the next have few; "accuracy" is the mean over classes). These are 18,898 labelled images,
+more than the 10,847 that are trained on: choosing by them is fair to the test set, but somebody with a long-tailed set
+of their own does not have them. They are in no table above, and are run by the same command, with `--seeds 0` or
+`--seeds 1`.
 
 "over base" is the mean difference from the base over the seeds that both have (their number in brackets). In the tables
 above, accuracies of seeds of one recipe differ by half a point to a point, so that a gain below one point in one seed
@@ -271,9 +297,9 @@ epochs alone (`flat_mean_late`) are, as far as one seed tells, as good and cost 
 from there.
 
 Pasted boxes (`paste_counts`) take more from frequent classes than they give to rare ones. With a teacher, who says
-what is seen of both images, they give more than they take: +0.37 over `late_taught` with a box in half of the images
-(`late_taught_paste`), +0.71 with one in each (`late_taught_paste_1`), in one seed. The last is ProCo+; what boxes add
-to it on the test set was not measured.
+what is seen of both images, they give more than they take, in one seed: something over `late_taught` with a box in
+half of the images (`late_taught_paste`), more with one in each (`late_taught_paste_1`). The last is ProCo+; what boxes
+add to it on the test set was not measured.
 
 {choice_table(runs)}"""
 

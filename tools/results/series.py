@@ -3,7 +3,7 @@
 from statistics import mean
 from typing import NamedTuple
 
-from tools.results.experiments import LOSS_WEIGHTS, PROBES, SHORT
+from tools.results.experiments import LOSS_WEIGHTS, METHODS, PROBES, SHORT
 from tools.results.runs import Entry, Runs
 from tools.results.spread import Spread
 
@@ -53,7 +53,7 @@ def learning_curves(runs: Runs) -> dict[str, list[Epoch]]:
 
     Only epochs that were evaluated with every seed are in it.
     """
-    curves = {method: _course(runs.of(SHORT.recipe(method))) for method in ("logit_adjustment", "bcl", "proco")}
+    curves = {method: _course(runs.of(SHORT.recipe(method))) for method in METHODS}
     return {method: course for method, course in curves.items() if course}
 
 

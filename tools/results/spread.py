@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import mean, stdev
+from typing import NamedTuple
 
 from scipy.stats import t as student_t
 
@@ -30,26 +31,55 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean difference over n shared seeds and its t-interval; one seed has no interval."""
+    """A mean difference over n pairs of runs and its t-interval, None where nothing shows how they scatter."""
 
     mean: float
     interval: tuple[float, float] | None
     n: int
 
     @classmethod
-    def paired(cls, first: Mapping[int, float], second: Mapping[int, float]) -> "Difference | None":
-        """Compare first with second, values by seed, over the seeds both have; None where they share none."""
-        differences = [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
-        if not differences:
-            return None
-        spread = Spread.of(differences)
-        if spread.deviation is None:
-            return cls(spread.mean, None, 1)
-        half = float(student_t.ppf((1 + CONFIDENCE) / 2, spread.n - 1)) * spread.deviation / sqrt(spread.n)
-        return cls(spread.mean, (spread.mean - half, spread.mean + half), spread.n)
+    def of(cls, differences: Sequence[float], scatter: "Scatter | None") -> "Difference":
+        """Summarise one difference or more, whose scatter is known from these or others as well."""
+        error = 0.0 if scatter is None else scatter.deviation / sqrt(len(differences))
+        return cls._about(mean(differences), error, len(differences), scatter)
+
+    @classmethod
+    def of_means(cls, samples: Sequence[Sequence[float]], scatter: "Scatter | None") -> "Difference":
+        """Summarise samples, each of one difference or more: the mean of their means, each counting the same."""
+        share = sqrt(sum(1 / len(sample) for sample in samples)) / len(samples)
+        error = 0.0 if scatter is None else scatter.deviation * share
+        return cls._about(mean(mean(sample) for sample in samples), error, sum(map(len, samples)), scatter)
+
+    @classmethod
+    def _about(cls, middle: float, error: float, n: int, scatter: "Scatter | None") -> "Difference":
+        if scatter is None:
+            return cls(middle, None, n)
+        half = float(student_t.ppf((1 + CONFIDENCE) / 2, scatter.freedom)) * error
+        return cls(middle, (middle - half, middle + half), n)
 
     def includes(self, value: float) -> bool:
         """Whether the interval has this value in it."""
         if self.interval is None:
-            raise ValueError("one seed gives no interval; ask only where there is one.")
+            raise ValueError("a single difference has no interval; ask only where there is one.")
         return self.interval[0] <= value <= self.interval[1]
+
+
+class Scatter(NamedTuple):
+    """The standard deviation of values about the mean of their sample, and from how many degrees of freedom."""
+
+    deviation: float
+    freedom: int
+
+    @classmethod
+    def pooled(cls, samples: Sequence[Sequence[float]]) -> "Scatter | None":
+        """Return the one deviation of several samples, taken to be the same in all; None where each has one value."""
+        freedom = sum(len(sample) - 1 for sample in samples)
+        if not freedom:
+            return None
+        squares = sum((value - mean(sample)) ** 2 for sample in samples for value in sample)
+        return cls(sqrt(squares / freedom), freedom)
+
+
+def paired(first: Mapping[int, float], second: Mapping[int, float]) -> list[float]:
+    """Return first minus second, values by seed, for the seeds that both have."""
+    return [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]

@@ -2,27 +2,39 @@
 
 from collections.abc import Sequence
 
-from tools.results.cells import NO_RUN, number, spread_or_no_run, table
-from tools.results.experiments import METHODS, NAMES, Aim, Grid, Setting
+from tools.results.cells import NO_RUN, gain_or_dash, number, spread_or_no_run, table
+from tools.results.experiments import METHODS, NAMES, SHORT, Aim, Grid, Setting
 from tools.results.runs import Runs
 from tools.results.series import loss_weights, probes
+from tools.results.spread import paired
 
 GROUPS = {"top1": "all", "many": "many", "medium": "medium", "few": "few"}
 
 
 def grid_table(runs: Runs, grid: Grid) -> str:
-    """Return paper, ours and best epoch for each cell. A row is left out until one of its recipes is there."""
+    """Return paper, ours and best epoch for each cell, and the gain over the row of reference where there is one.
+
+    A row is left out until one of its recipes is there.
+    """
     rows = []
+    references = grid.rows[grid.reference] if grid.reference else [None] * len(grid.columns)
     for name, recipes in grid.rows.items():
         if any(runs.knows(recipe) for recipe in recipes):
             row = {grid.corner: name}
-            for column, recipe in zip(grid.columns, recipes, strict=True):
+            for column, recipe, reference in zip(grid.columns, recipes, references, strict=True):
                 start = f"{column}: " if column else ""
                 row[f"{start}paper"] = number(runs.paper(recipe), 1)
                 row[f"{start}ours"] = spread_or_no_run(runs.spread(recipe))
                 row[f"{start}best"] = _best(runs, recipe)
+                if reference is not None:
+                    row[f"{start}over ProCo"] = _gain(runs, recipe, reference)
             rows.append(row)
     return table(rows)
+
+
+def _gain(runs: Runs, recipe: str, reference: str) -> str:
+    """Write by how much a recipe is above another, over the seeds that both have."""
+    return "-" if recipe == reference else gain_or_dash(paired(runs.values(recipe), runs.values(reference)))
 
 
 def _best(runs: Runs, recipe: str) -> str:
@@ -54,18 +66,19 @@ def aim_table(runs: Runs, aims: Sequence[Aim]) -> str:
             missing = NO_RUN if spread is None else f"no, by {wanted - spread.mean:.2f}"
             reached = "yes" if spread is not None and spread.mean >= wanted else missing
             ours = spread_or_no_run(spread)
-            rows.append({"what": aim.name, "aim": number(wanted, 1), "ours": ours, "reached": reached})
+            rows.append({"what": aim.name, "aim": number(wanted, 1), "why": aim.why, "ours": ours, "reached": reached})
     return table(rows)
 
 
 def loss_weight_table(runs: Runs) -> str:
-    """Return accuracy by the weight of the contrastive loss."""
+    """Return accuracy by the weight of the contrastive loss, and by how much it is above that with weight 1."""
     return table(
         [
             {
                 "alpha": "0 (logit adjustment)" if point.x == 0 else f"{point.x:g}",
                 "ours": spread_or_no_run(point.spread),
                 "best": _best(runs, point.recipe),
+                "over 1": _gain(runs, point.recipe, SHORT.recipe("proco")),
             }
             for point in loss_weights(runs)
         ]

@@ -21,6 +21,7 @@ def test_performance_page_shows_the_recorded_tables(path: Path) -> None:
     page = (ROOT / "docs" / "performance.md").read_text()
     assert markdown(recorded["rows"]) in page
     assert recorded["hardware"] in page
+    assert f"commit {recorded['commit'][:7]}" in page
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
@@ -92,7 +93,7 @@ def test_training_from_python_as_documented(tmp_path: Path, monkeypatch: pytest.
     np.savez("noise.npz", **arrays)
     Path("small.yaml").write_text("extends: quickstart/proco\ndata: {source: {name: arrays, path: noise.npz}}\n")
     exec("\n".join(blocks).replace("quickstart/proco", "small.yaml"), {})
-    assert json.loads(Path("runs/mine/summary.json").read_text())["last_epoch"] == 1
+    assert json.loads(Path("runs/from_python/summary.json").read_text())["last_epoch"] == 1
 
 
 def test_commands_of_the_documents_exist() -> None:

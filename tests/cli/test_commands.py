@@ -69,6 +69,8 @@ def test_train_finds_a_new_folder_each_time(squares: Path) -> None:
         run("train", "--data", str(squares), *SMALL)
     assert RunFolder(Path("runs/squares/seed0")).is_finished
     assert RunFolder(Path("runs/squares/seed0-2")).is_finished
+    run("train", "--data", str(squares), "--seed", "3", *SMALL)
+    assert RunFolder(Path("runs/squares/seed3")).config().seed == 3
 
 
 def test_compare_trains_every_recipe_with_every_seed_once(squares: Path) -> None:
@@ -86,6 +88,20 @@ def test_compare_trains_every_recipe_with_every_seed_once(squares: Path) -> None
     written = Path("both/b/seed1/summary.json").stat().st_mtime_ns
     run(*words)
     assert Path("both/b/seed1/summary.json").stat().st_mtime_ns == written  # what is finished is not trained again
+
+
+def test_compare_shows_notes_of_data_and_rate_and_keeps_balanced_accuracies(squares: Path) -> None:
+    arrays = dict(np.load(squares))
+    uneven = {name: arrays[name] for name in ("class_names", "train_images", "train_labels")}
+    np.savez("uneven.npz", **uneven)  # type: ignore[arg-type]
+    for name, method in (("a", "cross_entropy"), ("b", "logit_adjustment")):
+        Path(f"{name}.yaml").write_text(f"method: {method}\n")
+    printed = " ".join(run("compare", "a.yaml", "b.yaml", "--data", "uneven.npz", "--out", "both", *SMALL).split())
+    assert "note: a.yaml: optim.lr=0.3 is the rate for batches of 256" in printed
+    assert "held out" in printed
+    summaries = {name: RunFolder(Path(f"both/{name}/seed0")).summary() for name in "ab"}
+    result = json.loads(Path("both/comparison.json").read_text())
+    assert result["balanced_accuracy"] == {f"{name}.yaml": [summaries[name]["balanced_accuracy"]] for name in "ab"}
 
 
 def test_a_run_knows_its_data_from_anywhere(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,6 +288,7 @@ def test_catalogues_list_what_can_be_chosen() -> None:
         (["train", "--data", "nowhere"], "nowhere does not exist"),
         (["train", "--resume", "nowhere"], "is not a run folder"),
         (["train", "quickstart/proco", "--resume", "nowhere"], "give nothing else but --device"),
+        (["train", "--resume", "nowhere", "--seed", "1"], "give nothing else but --device"),
         (["evaluate", "nowhere"], "is not a run folder"),
         (["compare", "epochs=1"], "give at least one recipe"),
         (["compare", "quickstart/proco", "data=5"], "data: expected settings of its own, got 5"),

@@ -21,8 +21,9 @@ def test_spread_is_the_standard_deviation_of_a_sample() -> None:
     assert _spread([None, None]) == "-"
 
 
-def summary(top1: float) -> dict[str, Any]:
-    return {"split": "test", "many": 70.0, "medium": None, "few": 10.0, "top1": top1}
+def summary(top1: float, balanced: float | None = None) -> dict[str, Any]:
+    means = {"top1": top1, "balanced_accuracy": top1 if balanced is None else balanced}
+    return {"split": "test", "many": 70.0, "medium": None, "few": 10.0, **means}
 
 
 def test_differences_are_taken_seed_by_seed_to_the_first_recipe() -> None:
@@ -33,9 +34,28 @@ def test_differences_are_taken_seed_by_seed_to_the_first_recipe() -> None:
     assert rows["a"][:9] == ["70.0", "±", "0.0", "-", "10.0", "±", "0.0", "55.0", "±"]
 
 
+def test_uneven_images_are_compared_by_the_mean_of_the_classes() -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    _show(console, {"a": [summary(90.0, 60.0)], "b": [summary(85.0, 70.0)]}, [0])
+    text = console.export_text()
+    rows = {words[0]: words[1:] for line in text.splitlines() if (words := line.split())}
+    assert rows["many"] == ["medium", "few", "all", "balanced", "difference"]
+    assert rows["b"] == ["70.0", "-", "10.0", "85.0", "70.0", "+10.0"]
+    assert "balanced: the mean of the classes' accuracies" in text
+    assert "difference: of balanced to a" in text
+
+
+def test_names_are_not_cut_on_a_narrow_terminal() -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    names = ["cifar100_lt/ablations/logit_adjustment_views", "cifar10_lt/ablations/logit_adjustment_views"]
+    _show(console, {name: [summary(90.0, 60.0), summary(80.0, 50.0)] for name in names}, [0, 1])
+    column = "".join(line[2:].split(" ")[0] for line in console.export_text().splitlines() if line.startswith("  "))
+    assert all(name in column for name in names)
+
+
 def test_recipes_seeds_and_settings_are_told_apart() -> None:
     assert _read(["a", "b", "epochs=3"], []) == (["a", "b"], [0], {"epochs": 3})
-    assert _read(["a", "1", "2"], [0]) == (["a"], [0, 1, 2], {})
+    assert _read(["a"], ["0,1,2"]) == _read(["a", "1", "2"], ["0"]) == (["a"], [0, 1, 2], {})
 
 
 @pytest.mark.parametrize(
@@ -43,15 +63,16 @@ def test_recipes_seeds_and_settings_are_told_apart() -> None:
     [
         ([], [], "at least one recipe"),
         (["a", "a"], [], "every recipe and seed once"),
-        (["a", "1", "1"], [0], "every recipe and seed once"),
-        (["a"], [2, 2], "every recipe and seed once"),
+        (["a", "1", "1"], ["0"], "every recipe and seed once"),
+        (["a"], ["2", "2"], "every recipe and seed once"),
+        (["a"], ["one"], "whole numbers, --seeds 0 1 2; got 'one'"),
         (["x/a.yaml", "y/a.yaml"], [], "different names for their folders"),
         (["a", "seed=3"], [], "give the seeds with --seeds"),
     ],
     ids=str,
 )
 def test_what_cannot_be_compared_is_refused(
-    words: list[str], seeds: list[int], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str], seeds: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for word in words:

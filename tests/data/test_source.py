@@ -76,8 +76,23 @@ def test_path_finds_its_source(tmp_path: Path, write_image: WriteImage) -> None:
 def test_unknown_paths_are_answered_with_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="missing does not exist"):
         source_of(tmp_path / "missing")
+    (tmp_path / "notes.txt").touch()
     with pytest.raises(DataError, match=r"not data of a known kind. Looked for: an npz file \(arrays\); .*manifest"):
+        source_of(tmp_path / "notes.txt")
+
+
+def test_folders_that_are_nearly_data_are_told_what_they_lack(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"known kind\. There is no image in it\. Looked for"):
         source_of(tmp_path)
+    for name in ("1.jpg", "2.PNG", "notes.txt"):
+        (tmp_path / name).touch()
+    with pytest.raises(DataError, match="It has 2 images, but not in class folders; if it is itself one"):
+        source_of(tmp_path)
+    (tmp_path / "deep" / "train" / "cats").mkdir(parents=True)
+    (tmp_path / "deep" / "cats").mkdir()
+    (tmp_path / "deep" / "cats" / "1.jpg").touch()  # beside an empty folder of training images
+    with pytest.raises(DataError, match=r"known kind\. Looked for"):
+        source_of(tmp_path / "deep")
 
 
 def test_paths_of_two_kinds_are_not_guessed_at(tmp_path: Path) -> None:

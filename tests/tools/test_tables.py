@@ -166,7 +166,7 @@ def test_cost_is_a_range_over_the_settings() -> None:
 def test_recipes_without_a_run_are_named() -> None:
     choosing = recipe() | {"data": {"validation": None, "left_out": 200}}
     recipes = {"x/a": recipe(), "x/b": recipe(), "x/c": recipe(), "x/choices/d": choosing}
-    assert waiting_list(Runs([entry("x/b")], recipes)).splitlines()[2:] == ["- `x/`: a, c"]
+    assert waiting_list(Runs([entry("x/b")], recipes)).splitlines()[2:] == ["- x/a, x/c"]
     assert waiting_list(Runs([entry("x/a")], {"x/a": recipe()})) == "Every recipe has a run."
 
 

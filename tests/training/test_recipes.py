@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from proco.methods.proco import ProCo
 from proco.optim import SGD, learning_rate
 from proco.training import loader as loader_module
 from proco.training.learner import Learner, Step
-from proco.training.recipes import find_recipe, load_own_data, load_recipe, recipe_names
+from proco.training.recipes import find_recipe, load_own_data, load_recipe, rate_note, recipe_names
 from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.teacher import Teacher
 from proco.training.trainer import Trainer
@@ -245,3 +246,16 @@ def test_what_is_said_about_own_data_counts(own_data: Path, tmp_path: Path) -> N
     assert load_own_data(own_data, "imagenet_lt/resnet50_90epochs/proco").data.size == 224
     other = load_own_data(own_data, None, {"method": "logit_adjustment"}).method
     assert other == LogitAdjustment(views=(Weak(),))
+
+
+def test_a_batch_size_without_a_rate_is_answered_with_the_one_in_proportion(tmp_path: Path) -> None:
+    recipe = partial(load_recipe, "cifar100_lt/proco_100")
+    assert rate_note(recipe, {"batch_size": 64}) == (
+        "optim.lr=0.3 is the rate for batches of 256; for batches of 64 try optim.lr=0.075."
+    )
+    (tmp_path / "cats").mkdir()
+    (tmp_path / "cats" / "1.png").touch()
+    own = partial(load_own_data, tmp_path, None)
+    assert "for batches of 16 try optim.lr=0.0187" in rate_note(own, {"batch_size": 16})
+    for settled in ({}, {"batch_size": 256}, {"batch_size": "auto"}, {"batch_size": 64, "optim": {"lr": 0.1}}):
+        assert rate_note(recipe, settled) == ""

@@ -69,9 +69,8 @@ def waiting_list(runs: Runs) -> str:
     folders: dict[str, list[str]] = {}
     for recipe, settings in runs.recipes.items():
         if recipe not in run and not settings["data"].get("left_out"):
-            folder, _, name = recipe.rpartition("/")
-            folders.setdefault(folder, []).append(name)
-    lines = [f"- `{folder}/`: {', '.join(names)}" for folder, names in folders.items()]
+            folders.setdefault(recipe.rpartition("/")[0], []).append(recipe)
+    lines = [f"- {', '.join(names)}" for names in folders.values()]
     return "\n".join(["Recipes without a run:", "", *lines]) if lines else "Every recipe has a run."
 
 

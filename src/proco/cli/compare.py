@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from proco.cli.tables import GROUPS, accuracy_table
+from proco.cli.tables import accuracy_table, explain_balanced, headings
 from proco.cli.train import recipe_label
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def compare(
     words: Annotated[
         list[str], typer.Argument(metavar="RECIPE... [SETTING=VALUE]...", help="Recipes, and settings over them all.")
     ],
-    seeds: Annotated[list[int] | None, typer.Option(help="Seeds of the runs: --seeds 0 1 2.")] = None,
+    seeds: Annotated[list[str] | None, typer.Option(help="Seeds of the runs: --seeds 0 1 2.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Own data, as for proco train, in place of that of the recipes.")
     ] = None,
@@ -46,7 +46,7 @@ def compare(
     """Train every recipe with every seed and compare: mean, standard deviation, paired difference to the first."""
     from proco.cli.tables import make_console
     from proco.errors import ConfigError
-    from proco.training.recipes import load_own_data, load_recipe
+    from proco.training.recipes import load_own_data, load_recipe, rate_note
     from proco.training.run_folder import RunFolder
     from proco.training.runs import require_same_settings
 
@@ -65,14 +65,22 @@ def compare(
     for run in runs:  # before the first is trained
         require_same_settings(run.config, run.folder)
     console = make_console()
+    for recipe in recipes:
+        if advice := rate_note(partial(load, recipe), overrides):
+            console.print(f"note: {recipe}: {advice}")
     _train_all(runs, console, lanes, results)
     _require_comparable(runs)
+    for note in dict.fromkeys(note for run in runs for note in run.summary["notes"]):
+        console.print(f"note: {note}")
     if len({run.summary["data_hash"] for run in runs}) > 1:
         console.print("note: not all of these runs have the same data; differences are not of the methods alone.")
     summaries = {recipe: [run.summary for run in runs if run.recipe == recipe] for recipe in recipes}
     _show(console, summaries, all_seeds)
-    top1 = {recipe: [summary["top1"] for summary in its_summaries] for recipe, its_summaries in summaries.items()}
-    (out / "comparison.json").write_text(json.dumps({"seeds": all_seeds, "top1": top1}, indent=2) + "\n")
+    figures = {
+        figure: {recipe: [summary[figure] for summary in group] for recipe, group in summaries.items()}
+        for figure in ("top1", "balanced_accuracy")
+    }
+    (out / "comparison.json").write_text(json.dumps({"seeds": all_seeds, **figures}, indent=2) + "\n")
     console.print("run folders:")
     for run in runs:
         console.print(f"  {run.folder.path}", soft_wrap=True)
@@ -87,12 +95,15 @@ class _Run:
     summary: dict[str, Any] = field(default_factory=dict)
 
 
-def _read(words: list[str], seeds: list[int]) -> tuple[list[str], list[int], dict[str, Any]]:
+def _read(words: list[str], seed_words: list[str]) -> tuple[list[str], list[int], dict[str, Any]]:
     """Return recipes, seeds and settings; of `--seeds 0 1 2` the option takes the first, the others are words."""
     from proco.config import read_assignments
     from proco.errors import ConfigError
 
-    seeds = [*seeds, *(int(word) for word in words if word.isdecimal())] or [0]
+    given = [seed for word in seed_words for seed in word.split(",") if seed]
+    if wrong := [word for word in given if not word.isdecimal()]:
+        raise ConfigError(f"seeds are whole numbers, --seeds 0 1 2; got {wrong[0]!r}.")
+    seeds = [int(word) for word in [*given, *(word for word in words if word.isdecimal())]] or [0]
     recipes = [word for word in words if "=" not in word and not word.isdecimal()]
     if not recipes or len(set(recipes)) < len(recipes) or len(set(seeds)) < len(seeds):
         raise ConfigError("give at least one recipe, and every recipe and seed once.")
@@ -209,18 +220,21 @@ def _show(console: "Console", summaries: dict[str, list[dict[str, Any]]], seeds:
     folders = {f"{Path(recipe_label(recipe)).parent}/" for recipe in summaries}
     shared = folders.pop() if len(folders) == 1 else ""
     spread = ", mean ± standard deviation" if len(seeds) > 1 else ""
-    table = accuracy_table(f"accuracy on {split}, last epoch, %, seeds {', '.join(map(str, seeds))}{spread}")
-    if len(summaries) > 1:
-        table.add_column("difference", justify="right")
+    title = f"accuracy on {split}, last epoch, %, seeds {', '.join(map(str, seeds))}{spread}"
+    shown = headings(summary for group in summaries.values() for summary in group)
+    *_, decisive = shown
+    table = accuracy_table(title, [*shown.values(), *(["difference"] if len(summaries) > 1 else [])])
     for recipe, runs in summaries.items():
-        cells = [_spread([run[key] for run in runs]) for key in (*GROUPS, "top1")]
+        cells = [_spread([run[key] for run in runs]) for key in shown]
         if len(summaries) > 1:
-            differences = [run["top1"] - base["top1"] for run, base in zip(runs, summaries[first], strict=True)]
+            differences = [run[decisive] - base[decisive] for run, base in zip(runs, summaries[first], strict=True)]
             cells.append("" if recipe == first else _spread(differences, signed=True))
         table.add_row(recipe_label(recipe).removeprefix(shared), *cells)
     console.print(table)
+    explain_balanced(console, shown)
     if len(summaries) > 1:
-        console.print(f"difference: of all to {recipe_label(first).removeprefix(shared)}, seed by seed")
+        base = recipe_label(first).removeprefix(shared)
+        console.print(f"difference: of {shown[decisive]} to {base}, seed by seed")
 
 
 def _spread(values: list[float | None], *, signed: bool = False) -> str:

@@ -24,7 +24,7 @@ def evaluate(
 
     from proco.cli.data import data_settings
     from proco.cli.progress import file_progress
-    from proco.cli.tables import make_console, percent, show_accuracies
+    from proco.cli.tables import make_console, show_accuracies
     from proco.errors import ConfigError
     from proco.training.classifier import Classifier
     from proco.training.run_folder import RunFolder
@@ -52,10 +52,8 @@ def evaluate(
         return
     for note in dataset.notes:
         console.print(f"note: {note}")
-    show_accuracies(console, f"accuracy on {split}, %", [(str(run), asdict(metrics))])
-    console.print(
-        f"balanced accuracy {percent(metrics.balanced_accuracy)} %, expected calibration error {metrics.ece:.3f}"
-    )
+    show_accuracies(console, f"accuracy on {split}, %", str(run), asdict(metrics))
+    console.print(f"expected calibration error {metrics.ece:.3f}")
     known = [(accuracy, i) for i, accuracy in enumerate(metrics.per_class_accuracy) if accuracy is not None]
     console.print(f"least accurate classes (accuracy, training images), of {len(known)}:")
     for accuracy, i in sorted(known)[:worst]:

@@ -1,13 +1,12 @@
 """What is printed on the terminal: names of the user's as they are, and tables of results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from math import isclose
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
-
-GROUPS = ("many", "medium", "few")
 
 
 def make_console() -> Console:
@@ -20,18 +19,36 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def accuracy_table(title: str) -> Table:
-    """Return an empty table: a column for names, then many, medium, few and all."""
+def headings(summaries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what a table shows of summaries, and under which heading; the last is what to go by.
+
+    That is the accuracy of all images where classes have equally many of them, and else the mean of the classes': of
+    uneven images the frequent classes have most, and what ignores the rare ones looks good on them.
+    """
+    is_even = all(isclose(summary["top1"], summary["balanced_accuracy"], abs_tol=1e-3) for summary in summaries)
+    shown = {"many": "many", "medium": "medium", "few": "few", "top1": "all"}
+    return shown if is_even else shown | {"balanced_accuracy": "balanced"}
+
+
+def accuracy_table(title: str, columns: Iterable[str]) -> Table:
+    """Return an empty table: a column for names, which are never cut, then those of numbers."""
     table = Table(title=title, box=box.SIMPLE, title_justify="left")
-    table.add_column("")
-    for name in (*GROUPS, "all"):
-        table.add_column(name, justify="right")
+    table.add_column("", overflow="fold")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
-def show_accuracies(console: Console, title: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Print many, medium, few and all of each named summary."""
-    table = accuracy_table(title)
-    for name, summary in rows:
-        table.add_row(name, *(percent(summary[group]) for group in GROUPS), percent(summary["top1"]))
+def show_accuracies(console: Console, title: str, name: str, summary: Mapping[str, Any]) -> None:
+    """Print a row of what headings shows of a summary."""
+    shown = headings([summary])
+    table = accuracy_table(title, shown.values())
+    table.add_row(name, *(percent(summary[key]) for key in shown))
     console.print(table)
+    explain_balanced(console, shown)
+
+
+def explain_balanced(console: Console, shown: Mapping[str, str]) -> None:
+    """Say what `balanced` means where it is shown."""
+    if "balanced_accuracy" in shown:
+        console.print("balanced: the mean of the classes' accuracies; go by it, as these images are uneven.")

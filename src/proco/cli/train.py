@@ -1,6 +1,7 @@
 """`proco train`: a recipe, or a folder of images, to a trained network and an honest figure."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,12 +20,14 @@ def train(
         Path | None, typer.Option(help="Run folder; by default a new one under runs/, named by the recipe.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of weights, order and views; the same as seed=1.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1; the same as engine.device.")] = None,
 ) -> None:
     """Train a network: proco train RECIPE, proco train --data PATH, or proco train --resume FOLDER.
 
-    Settings are written name=value, such as epochs=20, method=logit_adjustment or optim.lr=0.1. `proco recipes` lists
-    the recipes; every setting of a run is in its config.yaml. Under torchrun the work is shared by all ranks.
+    Settings are written name=value, such as epochs=20, method=logit_adjustment or optim.lr=0.1. `proco recipes`
+    lists the recipes, `proco settings` the settings; those of a run are in its config.yaml. Under torchrun the work is
+    shared by all ranks.
     """
     from proco.cli.progress import file_progress, progress_for
     from proco.cli.tables import make_console, show_accuracies
@@ -32,13 +35,14 @@ def train(
     from proco.distributed import broadcast_text, is_main_process, process_group
     from proco.errors import ConfigError
     from proco.training.journal import Silent
-    from proco.training.recipes import load_own_data, load_recipe
+    from proco.training.recipes import load_own_data, load_recipe, rate_note
     from proco.training.run_folder import RunError, RunFolder
     from proco.training.trainer import Trainer
 
     recipe, assignments = split_words(words or [])
+    advice = ""
     if resume is not None:
-        if recipe or assignments or data or out:
+        if recipe or assignments or data or out or seed is not None:
             raise ConfigError("--resume takes the settings of the run in the folder; give nothing else but --device.")
         folder = RunFolder(resume)
         config = folder.config()
@@ -47,11 +51,14 @@ def train(
         name = ""
     else:
         if data is not None:
-            config = load_own_data(data.resolve(), recipe, read_assignments(assignments))
+            load = partial(load_own_data, data.resolve(), recipe)
         elif recipe is not None:
-            config = load_recipe(recipe, read_assignments(assignments))
+            load = partial(load_recipe, recipe)
         else:
             raise ConfigError("what should be trained? Name a recipe (proco recipes lists them) or give --data PATH.")
+        overrides = read_assignments([*assignments, *([] if seed is None else [f"seed={seed}"])])
+        config = load(overrides)
+        advice = rate_note(load, overrides)
         name = recipe_label(recipe) if recipe else (data or Path()).resolve().stem
     if device is not None:
         config = replace(config, engine=replace(config.engine, device=device))
@@ -71,7 +78,7 @@ def train(
             f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, in "
             f"batches of {trainer.batch_size}, on {trainer.device}. Run folder: {folder.path}"
         )
-        for note in dataset.notes:
+        for note in [*([advice] if advice else []), *dataset.notes]:
             console.print(f"note: {note}")
         try:
             with progress_for(console) as listener:
@@ -81,7 +88,7 @@ def train(
             raise typer.Exit(130) from None
         for note in summary["notes"][len(dataset.notes) :]:
             console.print(f"warning: {note}")
-        show_accuracies(console, f"accuracy on {summary['split']}, last epoch, %", [(str(folder.path), summary)])
+        show_accuracies(console, f"accuracy on {summary['split']}, last epoch, %", str(folder.path), summary)
 
 
 def split_words(words: list[str]) -> tuple[str | None, list[str]]:

@@ -40,6 +40,15 @@ class Folder(FileSource):
         root = next((folder for folder in _split_folders(path) if folder.name.casefold() == "train"), path)
         return any(is_image(file) for folder in _folders_in(root) for file in _files_below(folder))
 
+    @classmethod
+    def near_miss(cls, path: Path) -> str:
+        """Say that images lie beside each other instead of in class folders, or that there is none."""
+        if not path.is_dir():
+            return ""
+        if beside := sum(is_image(file) for file in path.iterdir()):
+            return f"It has {beside} images, but not in class folders; if it is itself one, name the folder above it."
+        return "" if any(is_image(file) for file in _files_below(path)) else "There is no image in it."
+
     def listing(self) -> Listing:
         """Find the images of each class."""
         if not self.path.is_dir():

@@ -32,6 +32,11 @@ class Source(Choice, ABC):
         return False
 
     @classmethod
+    def near_miss(cls, path: Path) -> str:
+        """Say what a path, which no source recognises, lacks to be of this kind; nothing where it is far from it."""
+        return ""
+
+    @classmethod
     def places(cls) -> tuple[str, ...]:
         """Return the names of the settings that say where the data lies; the others say what it is."""
         hints = get_type_hints(cls)
@@ -55,7 +60,8 @@ def source_of(path: Path) -> Source:
         )
     if not fitting:
         known = "; ".join(f"{kind.looks_for} ({name})" for name, kind in Source.registry.items() if kind.looks_for)
-        raise DataError(f"{path} is not data of a known kind. Looked for: {known}.")
+        reasons = [reason for kind in Source.registry.values() if (reason := kind.near_miss(path))]
+        raise DataError(" ".join([f"{path} is not data of a known kind.", *reasons, f"Looked for: {known}."]))
     kind: Any = Source.registry[fitting[0]]
     source: Source = kind(path=path)
     return source

@@ -1,6 +1,6 @@
 """Recipes by name: YAML files of settings, those that ship with the package and those of the user."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from proco.data.source import source_of
 from proco.errors import ConfigError
 from proco.methods import Method
 from proco.registry import suggest
-from proco.training.settings import TrainConfig
+from proco.training.settings import AUTO_RATE_BATCH, TrainConfig
 
 _COURSE = ("network", "optim", "ema", "renew_statistics", "epochs", "batch_size")  # what is trained, and how
 
@@ -75,6 +75,19 @@ def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainCo
             method = as_settings(_with_views(config.teaching_run().method, config.method.views))
             config = replace(config, teacher=replace(teacher, run={**teacher.run, "method": method}))
     return _from_anywhere(config)
+
+
+def rate_note(load: Callable[..., TrainConfig], overrides: Settings) -> str:
+    """Say which learning rate is in proportion where a batch size, but no rate, is set over what load gives."""
+    wanted = overrides.get("batch_size")
+    if not isinstance(wanted, int) or "lr" in overrides.get("optim", {}):
+        return ""
+    before = load()
+    usual = AUTO_RATE_BATCH if before.batch_size == "auto" else before.batch_size
+    if wanted == usual:
+        return ""
+    rate, fitting = f"{before.optim.lr:g}", f"{before.optim.lr * wanted / usual:.3g}"
+    return f"optim.lr={rate} is the rate for batches of {usual}; for batches of {wanted} try optim.lr={fitting}."
 
 
 def _names_views(method: Any) -> bool:

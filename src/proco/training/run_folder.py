@@ -81,11 +81,11 @@ class RunFolder:
     def require_unused(self) -> None:
         """Refuse a folder that holds something already, or is none."""
         if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is a file, and is left as it is. Choose a folder with --out.")
+            raise RunError(f"{self.path} is a file, and is left as it is. Choose a folder (--out).")
         if self.path.exists() and any(not inside.name.endswith(_PARTIAL) for inside in self.path.iterdir()):
             raise RunError(
-                f"{self.path} is not empty and is left as it is. Continue the run in it with --resume, or choose "
-                "another folder with --out."
+                f"{self.path} is not empty and is left as it is. Continue the run in it (--resume; in Python "
+                "resume=True), or choose another folder (--out)."
             )
 
     def begin(self, config: TrainConfig) -> None:

@@ -13,6 +13,8 @@ from proco.methods.proco import ProCo
 from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
 
+AUTO_RATE_BATCH = 256  # that learning rates count for where the run looks for its own batch size
+
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
@@ -98,7 +100,8 @@ class TrainConfig:
     seed: int = 0
     """Of the weights, the order and the views; the subset of a long-tailed profile has its own."""
     ema: float | None = None
-    """Decay of an average of the weights, which is then what is evaluated and kept; 0.999 is usual."""
+    """Decay of an average of the weights, which is then what is evaluated and kept; 0.999 is usual. After t steps it
+    is (1 + t)/(10 + t) at most: however few they are, the average looks back on no more than a tenth of them."""
     renew_statistics: bool = False
     """Take the batch statistics of the average anew, over the views of an epoch, whenever it is evaluated: the average
     of those that the weights had on their way need not be those of the average of the weights."""

@@ -34,7 +34,7 @@ from proco.training.records import best_of, means_of, scalars_of
 from proco.training.renewal import Renewal
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.seeds import seed_for
-from proco.training.settings import TrainConfig
+from proco.training.settings import AUTO_RATE_BATCH, TrainConfig
 from proco.training.teacher import Teacher, is_taught, taught_stages
 
 
@@ -237,8 +237,8 @@ class Trainer:
         heard = teacher if is_taught(stage) else None
         step = Step(learner, optimizer, self.average, heard, compile=engine.compile, graph=self.graph)
         loader = self.loaders[number]
-        # Rates count for a batch of 256 where the run looks for its own; else they are for the one that is given.
-        scale = loader.batch_size / 256 if config.batch_size == "auto" and stage.batch_size is None else 1.0
+        is_own_batch = config.batch_size == "auto" and stage.batch_size is None
+        scale = loader.batch_size / AUTO_RATE_BATCH if is_own_batch else 1.0
         end = first_epoch + stage.epochs
         batches = loader.begin(course.epoch)
         for epoch in range(course.epoch, end):

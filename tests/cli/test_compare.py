@@ -48,9 +48,13 @@ def test_uneven_images_are_compared_by_the_mean_of_the_classes() -> None:
 def test_names_are_not_cut_on_a_narrow_terminal() -> None:
     console = Console(width=80, record=True, file=io.StringIO())
     names = ["cifar100_lt/ablations/logit_adjustment_views", "cifar10_lt/ablations/logit_adjustment_views"]
-    _show(console, {name: [summary(90.0, 60.0), summary(80.0, 50.0)] for name in names}, [0, 1])
-    column = "".join(line[2:].split(" ")[0] for line in console.export_text().splitlines() if line.startswith("  "))
+    runs = [{**summary(90.0, 60.0), "many": 95.0, "few": 5.0, "medium": 90.0}, {**summary(10.0, 5.0), "medium": 9.0}]
+    _show(console, dict.fromkeys(names, runs), [0, 1])
+    text = console.export_text()
+    column = "".join(line[2:].split(" ")[0] for line in text.splitlines() if line.startswith("  "))
     assert all(name in column for name in names)
+    assert "…" not in text
+    assert "32.5 ± 38.9" in text  # of what is compared the spread is kept
 
 
 def test_recipes_seeds_and_settings_are_told_apart() -> None:

@@ -19,6 +19,7 @@ from proco.cli.train import recipe_label
 if TYPE_CHECKING:
     import torch
     from rich.console import Console
+    from rich.table import Table
 
     from proco.data.prepare import SharedData
     from proco.training.run_folder import RunFolder
@@ -215,31 +216,47 @@ def run_folder(out: Path, recipe: str, seed: int) -> Path:
 
 
 def _show(console: "Console", summaries: dict[str, list[dict[str, Any]]], seeds: list[int]) -> None:
-    first = next(iter(summaries))
-    split = summaries[first][0]["split"]
     folders = {f"{Path(recipe_label(recipe)).parent}/" for recipe in summaries}
     shared = folders.pop() if len(folders) == 1 else ""
-    spread = ", mean ± standard deviation" if len(seeds) > 1 else ""
-    title = f"accuracy on {split}, last epoch, %, seeds {', '.join(map(str, seeds))}{spread}"
-    shown = headings(summary for group in summaries.values() for summary in group)
-    *_, decisive = shown
-    table = accuracy_table(title, [*shown.values(), *(["difference"] if len(summaries) > 1 else [])])
-    for recipe, runs in summaries.items():
-        cells = [_spread([run[key] for run in runs]) for key in shown]
-        if len(summaries) > 1:
-            differences = [run[decisive] - base[decisive] for run, base in zip(runs, summaries[first], strict=True)]
-            cells.append("" if recipe == first else _spread(differences, signed=True))
-        table.add_row(recipe_label(recipe).removeprefix(shared), *cells)
+    named = {recipe_label(recipe).removeprefix(shared): runs for recipe, runs in summaries.items()}
+    shown = headings(summary for runs in named.values() for summary in runs)
+    table = _comparison_table(named, seeds, shown)
+    wanted = console.measure(table, options=console.options.update(width=1000)).maximum
+    if wanted > console.width:  # rather than cut names
+        table = _comparison_table(named, seeds, shown, spreads_of_groups=False)
     console.print(table)
     explain_balanced(console, shown)
     if len(summaries) > 1:
-        base = recipe_label(first).removeprefix(shared)
-        console.print(f"difference: of {shown[decisive]} to {base}, seed by seed")
+        *_, decisive = shown.values()
+        console.print(f"difference: of {decisive} to {next(iter(named))}, seed by seed")
 
 
-def _spread(values: list[float | None], *, signed: bool = False) -> str:
+def _comparison_table(
+    summaries: dict[str, list[dict[str, Any]]],
+    seeds: list[int],
+    shown: dict[str, str],
+    *,
+    spreads_of_groups: bool = True,
+) -> "Table":
+    first = next(iter(summaries.values()))
+    *_, decisive = shown
+    spread = ", mean ± standard deviation" if len(seeds) > 1 else ""
+    title = f"accuracy on {first[0]['split']}, last epoch, %, seeds {', '.join(map(str, seeds))}{spread}"
+    table = accuracy_table(title, [*shown.values(), *(["difference"] if len(summaries) > 1 else [])])
+    for name, runs in summaries.items():
+        cells = [
+            _spread([run[key] for run in runs], mean_alone=key != decisive and not spreads_of_groups) for key in shown
+        ]
+        if len(summaries) > 1:
+            differences = [run[decisive] - base[decisive] for run, base in zip(runs, first, strict=True)]
+            cells.append("" if runs is first else _spread(differences, signed=True))
+        table.add_row(name, *cells)
+    return table
+
+
+def _spread(values: list[float | None], *, signed: bool = False, mean_alone: bool = False) -> str:
     known = [value for value in values if value is not None]
     if not known:
         return "-"
     text = f"{mean(known):{'+' if signed else ''}.1f}"
-    return text + (f" ± {stdev(known):.1f}" if len(known) > 1 else "")
+    return text + (f" ± {stdev(known):.1f}" if len(known) > 1 and not mean_alone else "")

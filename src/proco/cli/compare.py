@@ -8,18 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from proco.cli.tables import accuracy_table, explain_balanced, headings
 from proco.cli.train import recipe_label
 
 if TYPE_CHECKING:
     import torch
     from rich.console import Console
-    from rich.table import Table
 
     from proco.data.prepare import SharedData
     from proco.training.run_folder import RunFolder
@@ -45,6 +42,7 @@ def compare(
     ] = None,
 ) -> None:
     """Train every recipe with every seed and compare: mean, standard deviation, paired difference to the first."""
+    from proco.cli.comparison import show_comparison
     from proco.cli.tables import make_console
     from proco.errors import ConfigError
     from proco.training.recipes import load_own_data, load_recipe, rate_note
@@ -76,7 +74,7 @@ def compare(
     if len({run.summary["data_hash"] for run in runs}) > 1:
         console.print("note: not all of these runs have the same data; differences are not of the methods alone.")
     summaries = {recipe: [run.summary for run in runs if run.recipe == recipe] for recipe in recipes}
-    _show(console, summaries, all_seeds)
+    show_comparison(console, {recipe_label(recipe): group for recipe, group in summaries.items()}, all_seeds)
     figures = {
         figure: {recipe: [summary[figure] for summary in group] for recipe, group in summaries.items()}
         for figure in ("top1", "balanced_accuracy")
@@ -213,50 +211,3 @@ def _train(run: _Run, data: "SharedData", console: "Console", lanes: int, stop: 
 def run_folder(out: Path, recipe: str, seed: int) -> Path:
     """Return where the run of a recipe, a name or a path, with a seed belongs."""
     return out / recipe_label(recipe) / f"seed{seed}"
-
-
-def _show(console: "Console", summaries: dict[str, list[dict[str, Any]]], seeds: list[int]) -> None:
-    folders = {f"{Path(recipe_label(recipe)).parent}/" for recipe in summaries}
-    shared = folders.pop() if len(folders) == 1 else ""
-    named = {recipe_label(recipe).removeprefix(shared): runs for recipe, runs in summaries.items()}
-    shown = headings(summary for runs in named.values() for summary in runs)
-    table = _comparison_table(named, seeds, shown)
-    wanted = console.measure(table, options=console.options.update(width=1000)).maximum
-    if wanted > console.width:  # rather than cut names
-        table = _comparison_table(named, seeds, shown, spreads_of_groups=False)
-    console.print(table)
-    explain_balanced(console, shown)
-    if len(summaries) > 1:
-        *_, decisive = shown.values()
-        console.print(f"difference: of {decisive} to {next(iter(named))}, seed by seed")
-
-
-def _comparison_table(
-    summaries: dict[str, list[dict[str, Any]]],
-    seeds: list[int],
-    shown: dict[str, str],
-    *,
-    spreads_of_groups: bool = True,
-) -> "Table":
-    first = next(iter(summaries.values()))
-    *_, decisive = shown
-    spread = ", mean ± standard deviation" if len(seeds) > 1 else ""
-    title = f"accuracy on {first[0]['split']}, last epoch, %, seeds {', '.join(map(str, seeds))}{spread}"
-    table = accuracy_table(title, [*shown.values(), *(["difference"] if len(summaries) > 1 else [])])
-    for name, runs in summaries.items():
-        cells = [
-            _spread([run[key] for run in runs], mean_alone=key != decisive and not spreads_of_groups) for key in shown
-        ]
-        if len(summaries) > 1:
-            differences = [run[decisive] - base[decisive] for run, base in zip(runs, first, strict=True)]
-            cells.append("" if runs is first else _spread(differences, signed=True))
-        table.add_row(name, *cells)
-    return table
-
-
-def _spread(values: list[float | None], *, signed: bool = False, mean_alone: bool = False) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return "-"
-    text = f"{mean(known):{'+' if signed else ''}.1f}"
-    return text + (f" ± {stdev(known):.1f}" if len(known) > 1 and not mean_alone else "")

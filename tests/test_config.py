@@ -83,6 +83,7 @@ def test_layers_are_not_changed_by_merging() -> None:
         ("maybe.lr=fast", r"maybe\.lr: expected a number, got 'fast'"),
         ("extra.a=b", r"extra\.a: expected a number, got 'b'"),
         ("name=3", "name: expected text, got 3"),
+        ("size=null", "size: expected a whole number or 'auto', got None"),
         ("epochs", "a setting is written name=value; got 'epochs'"),
         ("epochs=[1", "epochs: cannot read the value"),
     ],

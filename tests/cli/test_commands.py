@@ -85,8 +85,11 @@ def test_compare_trains_every_recipe_with_every_seed_once(squares: Path) -> None
     top1 = {name: [RunFolder(Path(f"both/{name}/seed{seed}")).summary()["top1"] for seed in (0, 1)] for name in "ab"}
     assert result["top1"] == {"a.yaml": top1["a"], "b.yaml": top1["b"]}
     assert result["seeds"] == [0, 1]
+    # It is of the last epoch, whatever the best was.
+    RunFolder(Path("both/b/seed1")).save_summary({**RunFolder(Path("both/b/seed1")).summary(), "best_top1": 99.0})
     written = Path("both/b/seed1/summary.json").stat().st_mtime_ns
     run(*words)
+    assert json.loads(Path("both/comparison.json").read_text())["top1"] == result["top1"]
     assert Path("both/b/seed1/summary.json").stat().st_mtime_ns == written  # what is finished is not trained again
 
 

@@ -95,6 +95,11 @@ def test_hold_out_leaves_an_image_of_each_class() -> None:
     assert made.class_counts.tolist() == [1, 1, 1]
 
 
+def test_hold_out_of_nothing_is_answered_with_a_share_that_takes_an_image_of_the_largest_class() -> None:
+    with pytest.raises(DataError, match=r"the largest class has 10.*validation=0\.05"):
+        hold_out(dataset_of([10, 2]), 0.01)
+
+
 def test_hold_out_depends_on_its_seed_alone() -> None:
     dataset = dataset_of([50, 20, 10])
     torch.manual_seed(1)

@@ -143,6 +143,11 @@ def test_wrong_settings_are_refused() -> None:
         EmaPrototypeLoss(COUNTS, 6, momentum=1.0)
     with pytest.raises(ValueError, match="temperature"):
         CentroidPrototypeLoss(COUNTS, 6, temperature=0.0)
+    with pytest.raises(ValueError, match="unknown reduction 'average'"):
+        CentroidPrototypeLoss(COUNTS, 6, reduction="average")  # type: ignore[arg-type]
+    embeddings, labels = batch()
+    with pytest.raises(ValueError, match="labels must have shape"):
+        CentroidPrototypeLoss(COUNTS, 6)(embeddings, labels[:, None])
 
 
 @pytest.mark.parametrize("kind", KINDS)

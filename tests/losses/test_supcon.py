@@ -125,7 +125,11 @@ def test_wrong_input_is_explained() -> None:
         SupConLoss(form="both")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="temperature must be positive and finite; got 0"):
         SupConLoss(0)
+    with pytest.raises(ValueError, match="temperature must be positive and finite; got inf"):
+        SupConLoss(math.inf)
     embeddings, labels = batch()
+    with pytest.raises(ValueError, match=r"labels must have shape \(12,\), one per sample; got \(12, 1\)"):
+        SupConLoss()(embeddings, labels[:, None])
     with pytest.raises(ValueError, match="go together"):
         SupConLoss()(embeddings, labels, embeddings)
     with pytest.raises(ValueError, match=r"contrast must have shape \(N, 5\); got \(12, 4\)"):

@@ -325,3 +325,9 @@ def test_labels_are_smoothed() -> None:
 def test_numbers_out_of_range_are_refused(kind: type[Method], settings: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=rf"method\.{next(iter(settings))}"):
         kind(**settings)
+
+
+@pytest.mark.parametrize("method", [CrossEntropy(), LogitAdjustment()])
+def test_a_loss_alone_has_weight_one(method: Method) -> None:
+    (stage,) = method.stages(TASK, 1)
+    assert [term.weight for term in stage.terms.values()] == [1.0]

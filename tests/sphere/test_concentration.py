@@ -22,6 +22,14 @@ def test_exact_solution_gives_the_mean_length_back(dim: int) -> None:
     torch.testing.assert_close(bessel_ratio(dim / 2 - 1, kappa), length, rtol=1e-14, atol=0)
 
 
+@pytest.mark.parametrize("dim", [2, 3])
+def test_exact_solution_reaches_its_cap_where_the_concentration_does(dim: int) -> None:
+    # In few dimensions the upper bracket of the solution passes the cap of 1e5 long before the solution.
+    kappa = torch.tensor([0.6e5, 0.9e5], dtype=torch.float64)
+    found = concentration_from_mean_length(bessel_ratio(dim / 2 - 1, kappa), dim, "exact")
+    torch.testing.assert_close(found, kappa, rtol=1e-4, atol=0)
+
+
 @pytest.mark.parametrize("dim", [3, 128])
 def test_exact_solution_inverts_the_bessel_ratio(dim: int) -> None:
     kappa = torch.logspace(-3, 4, 50, dtype=torch.float64)

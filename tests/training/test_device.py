@@ -29,3 +29,10 @@ def test_determinism_lasts_for_the_run() -> None:
     with determinism(EngineConfig(deterministic=True)):
         assert torch.are_deterministic_algorithms_enabled()
     assert not torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)  # by whoever calls
+    try:
+        with determinism(EngineConfig(deterministic=True)):
+            pass
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)

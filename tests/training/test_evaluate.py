@@ -65,3 +65,21 @@ def test_ranks_evaluate_each_its_own_images(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(evaluate_module, "rank", lambda rank=rank: rank)
         _, network = look(corner_images())
         assert sum(len(images) for images, _ in network.seen) == number
+
+
+def test_evaluation_keeps_nothing_for_gradients() -> None:
+    kept = []
+
+    class Scores(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(1, 2)
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            scores: torch.Tensor = self.layer(images[:, 0, 0, :1].float())
+            kept.append(scores.requires_grad)
+            return scores
+
+    counts, device = torch.tensor([3, 2]), torch.device("cpu")
+    evaluate(Scores(), lambda scores, _: scores, corner_images(), counts, size=(8, 8), centre=1.0, device=device)
+    assert kept == [False]

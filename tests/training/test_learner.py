@@ -98,8 +98,8 @@ def test_frozen_parts_stay_as_they_are(tiny_dataset: Dataset) -> None:
         assert torch.equal(value, before[name]) == is_frozen, name
 
 
-def test_autocast_gives_terms_float32(tiny_dataset: Dataset) -> None:
-    seen = []
+def test_autocast_is_for_the_network_and_terms_have_float32(tiny_dataset: Dataset) -> None:
+    seen, inside = [], []
 
     class Spy(nn.Module):
         def forward(self, outputs, targets, classifier):
@@ -109,8 +109,11 @@ def test_autocast_gives_terms_float32(tiny_dataset: Dataset) -> None:
     stage = make_stage(tiny_dataset)
     term = next(iter(stage.terms.values()))._replace(term=Spy())
     # float16: a bfloat16 product is an illegal instruction on some of the CPUs these tests run on.
-    learner = Learner(make_network(), make_stage(tiny_dataset, terms={"spy": term}), torch.float16)
+    network = make_network()
+    network.backbone.stem.register_forward_hook(lambda _, __, hidden: inside.append(hidden.dtype))
+    learner = Learner(network, make_stage(tiny_dataset, terms={"spy": term}), torch.float16)
     learner(next(batches(tiny_dataset, torch.device("cpu"))).views, Targets.of(torch.zeros(8, dtype=torch.int64)))
+    assert inside == [torch.float16]
     assert {value.dtype for value in seen[0][:3] if value is not None} == {torch.float32}
 
 

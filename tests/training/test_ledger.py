@@ -10,6 +10,7 @@ from tests.training.test_runs import npz_config
 from tests.training.test_trainer import PROCO
 
 from proco.data.dataset import Dataset
+from proco.data.prepare import DataConfig
 from proco.methods.proco import ProCo
 from proco.methods.supcon import SupCon
 from proco.models.network import NetworkConfig
@@ -23,7 +24,11 @@ KEYS = (
     "commit config curve"
 )
 CONFIG = TrainConfig(
-    epochs=3, batch_size=8, method=ProCo(weight=0.5), network=NetworkConfig(backbone="resnet8", hidden=16, dim=16)
+    data=DataConfig(profile="exponential", imbalance=50),
+    epochs=3,
+    batch_size=8,
+    method=ProCo(weight=0.5),
+    network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
 )
 
 
@@ -48,7 +53,21 @@ def test_entry_says_what_the_run_gave(folder: RunFolder) -> None:
     assert entry["curve"]["top1"][-1] == entry["top1"]
     assert entry["curve"]["proco"] == [pytest.approx(record["losses"]["proco"], abs=1e-4) for record in records]
     assert entry["config"]["method"]["weight"] == 0.5
-    assert "path" not in entry["config"]["data"]["source"]
+    config = folder.config()
+    assert (entry["dataset"], entry["imbalance"]) == ("fashion_mnist_lt", 50)
+    assert (entry["hardware"], entry["torch"]) == (config.made_with["hardware"], config.made_with["torch"])
+    assert entry["commit"] == config.made_with.get("commit", "")
+
+
+def test_time_and_the_last_twenty_epochs(folder: RunFolder) -> None:
+    folder.save_summary(folder.summary() | {"seconds": 12.0, "images_per_second": 345.0})
+    record = folder.records()[0]
+    folder.forget_records_from(0)
+    for epoch in range(30):
+        folder.record(record | {"epoch": epoch, "test": record["test"] | {"top1": float(epoch)}})
+    entry = entry_of(folder, "a")
+    assert (entry["seconds"], entry["images_per_second"]) == (12.0, 345.0)
+    assert entry["mean_last_20"] == 19.5  # of 10 to 29
 
 
 def test_mean_of_the_last_epochs_is_of_all_of_them(tiny_dataset: Dataset, tmp_path: Path) -> None:
@@ -63,6 +82,15 @@ def test_entries_are_read_back(folder: RunFolder, tmp_path: Path) -> None:
     path = write_entry(tmp_path / "results", folder, "some/recipe")
     assert path == tmp_path / "results" / "some" / "recipe" / "seed0.json"
     assert read_entries(tmp_path / "results") == [entry_of(folder, "some/recipe")] == [json.loads(path.read_text())]
+
+
+def test_entries_come_in_the_order_of_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("b/seed0", "a/seed1", "a/seed0"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.json").write_text(json.dumps(name))
+    found = Path.rglob
+    monkeypatch.setattr(Path, "rglob", lambda *words: sorted(found(*words), reverse=True))  # a file system may
+    assert read_entries(tmp_path) == ["a/seed0", "a/seed1", "b/seed0"]
 
 
 def test_entry_of_a_run_of_two_stages_and_three_splits(tiny_dataset: Dataset, tmp_path: Path) -> None:

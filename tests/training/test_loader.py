@@ -16,6 +16,7 @@ from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
 from proco.training import loader as loader_module
 from proco.training.loader import EpochLoader, fitting_batch
+from proco.training.seeds import generator_for
 
 VIEWS = (Auto(padding=2, cutout=4), Sim(), Sim())
 
@@ -133,6 +134,30 @@ def test_epochs_seeds_and_views_differ(tiny_dataset: Dataset) -> None:
     assert not torch.equal(first[1], first[2])
 
 
+def test_seed_decides_on_each_thing_that_is_drawn(tiny_dataset: Dataset) -> None:
+    one, other = (paste_loader(tiny_dataset, seed=seed).draw(0) for seed in (0, 1))
+    assert not torch.equal(one.own.positions, other.own.positions)
+    windows = [make_loader(tiny_dataset, views=(Sim(),), seed=seed).draw(0).own.randoms[0] for seed in (0, 1)]
+    assert not torch.equal(*windows)
+    assert one.pasted is not None
+    assert other.pasted is not None
+    assert not torch.equal(one.pasted.drawn.positions, other.pasted.drawn.positions)
+    assert not torch.equal(one.pasted.boxes.side, other.pasted.boxes.side)
+
+
+def test_what_is_drawn_together_is_drawn_apart(tiny_dataset: Dataset) -> None:
+    """One generator for two things would make, say, the place of a crop depend on its colours."""
+    loader = make_loader(tiny_dataset, views=(Sim(),))
+    by_the_changes = loader.views[0].window.draw(57, generator_for(0, 0, "view", 0))
+    assert not torch.equal(loader.draw(0).own.randoms[0], by_the_changes)
+    pasting = paste_loader(tiny_dataset)
+    drawn = pasting.draw(0).pasted
+    assert drawn is not None
+    assert pasting.paste is not None
+    by_the_order = pasting.paste.draw(len(drawn.drawn.positions), generator_for(0, 0, "pasted order"))
+    assert not torch.equal(drawn.boxes.side, by_the_order.side)
+
+
 @pytest.mark.parametrize("world_size", [2, 4])
 def test_ranks_share_the_batches_of_one_process(
     tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch, world_size: int
@@ -182,8 +207,8 @@ def test_balanced_sampler_reaches_the_batches(tiny_dataset: Dataset) -> None:
 
 
 def paste_loader(dataset: Dataset, **changes: Any) -> EpochLoader:
-    settings = {"paste": Paste(), "batch_size": 8, "device": torch.device("cpu")} | changes
-    return EpochLoader(dataset.splits["train"], (Weak(padding=2), Plain()), size=(8, 8), seed=0, **settings)
+    settings = {"paste": Paste(), "batch_size": 8, "device": torch.device("cpu"), "seed": 0} | changes
+    return EpochLoader(dataset.splits["train"], (Weak(padding=2), Plain()), size=(8, 8), **settings)
 
 
 def test_boxes_are_of_the_classes_the_sampler_says(tiny_dataset: Dataset) -> None:

@@ -47,3 +47,12 @@ def test_wrong_moments_are_explained(config: DataConfig, message: str) -> None:
 def test_size_is_the_largest_square_of_the_arrays_or_the_setting() -> None:
     assert image_size(DataConfig(), some_images()) == (5, 5)
     assert image_size(DataConfig(size=16), some_images()) == (16, 16)
+
+
+def test_files_are_normalised_by_the_moments_of_imagenet() -> None:
+    class Files:
+        channels = 3
+
+    made = normalisation(DataConfig(), Files())  # type: ignore[arg-type]
+    torch.testing.assert_close(made.mean.flatten() / 255, torch.tensor([0.485, 0.456, 0.406]))
+    torch.testing.assert_close(made.std.flatten() / 255, torch.tensor([0.229, 0.224, 0.225]))

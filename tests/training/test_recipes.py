@@ -18,6 +18,7 @@ from proco.data.dataset import Dataset, Split
 from proco.data.images import Cut
 from proco.data.prepare import DataConfig
 from proco.errors import ConfigError
+from proco.methods.ema_prototype import EmaPrototype
 from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.proco import ProCo
 from proco.optim import SGD, learning_rate
@@ -135,10 +136,17 @@ def test_official_settings_of_cifar() -> None:
     assert (config.network.backbone, config.network.classifier) == ("resnet32", "linear")
     assert (config.network.hidden, config.network.dim) == (512, 128)
     assert as_settings(config.method) == as_settings(ProCo(temperature=0.1, views=(Auto(), Sim(), Sim()), weight=1.0))
+    assert load_recipe("cifar100_lt/ablations/ema_prototype").method == EmaPrototype(momentum=0.99)
     longer = load_recipe("cifar100_lt/proco_100_400epochs")
     assert [round(learning_rate(longer.optim, epoch, 400), 6) for epoch in (0, 9, 359, 360, 380)] == [
         *(0.03, 0.3, 0.3, 0.03, 0.003)
     ]
+
+
+def test_what_was_chosen_for_proco_plus() -> None:
+    teacher = load_recipe("cifar100_lt/proco_plus_100").teacher
+    assert teacher is not None
+    assert (teacher.weight, teacher.temperature) == (1.0, 3.0)
 
 
 @pytest.mark.parametrize(

@@ -90,3 +90,11 @@ def test_a_folder_cut_short_before_its_settings_is_begun_anew(tmp_path: Path) ->
     assert folder.config().epochs == 3
     folder.save_checkpoint({"epoch": 1})  # makes its own folder
     assert folder.load_checkpoint() == {"epoch": 1}
+
+
+def test_checkpoints_are_not_unpickled(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.checkpoint_file.parent.mkdir()
+    torch.save({"epoch": TrainConfig}, folder.checkpoint_file)  # anything that is no number or tensor
+    with pytest.raises(RunError, match="cannot be read"):
+        folder.load_checkpoint()

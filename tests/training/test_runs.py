@@ -40,6 +40,10 @@ def test_finished_run_is_evaluated_and_reused(tiny_dataset: Dataset, tmp_path: P
     assert fit_or_reuse(described, folder, Silent())["top1"] == summary["top1"]
     with pytest.raises(RunError, match="holds a run with other settings"):
         fit_or_reuse(replace(config, seed=5), folder, Silent())
+    # With more looks at the split the best of them is another.
+    looking = replace(config, engine=replace(config.engine, evaluate_last=3))
+    with pytest.raises(RunError, match=r"other settings \(engine\)"):
+        fit_or_reuse(looking, folder, Silent())
 
 
 def test_data_of_a_run_is_read_again_unless_it_has_changed(tiny_dataset: Dataset, tmp_path: Path) -> None:

@@ -561,3 +561,31 @@ def test_data_of_the_callers_own_must_have_images_of_every_class(tiny_dataset: D
     splits = {**tiny_dataset.splits, "train": tiny_dataset.splits["train"].subset(torch.arange(53))}
     with pytest.raises(DataError, match="every class needs at least one training image; 'yellow'"):
         Trainer(small_config(), replace(tiny_dataset, splits=splits))
+
+
+def test_decoding_has_the_threads_that_are_set(tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("proco.training.trainer.set_decode_threads", asked.append)
+    config = small_config()
+    Trainer(replace(config, engine=replace(config.engine, workers=3)), tiny_dataset)
+    assert asked == [3]
+
+
+def test_ranks_draw_other_random_numbers_in_the_network(
+    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+    for rank in (0, 1):
+        # Each as if alone, but for its number.
+        monkeypatch.setattr("proco.training.trainer.rank", lambda number=rank: number)
+        Trainer(small_config(epochs=1), tiny_dataset).fit(RunFolder(tmp_path / str(rank)), _SeedNoter(seeds))
+    assert len(seeds) == len(set(seeds)) == 2
+
+
+class _SeedNoter(Silent):
+    def __init__(self, seeds: list[int]) -> None:
+        self.seeds = seeds
+
+    def on_step(self, epoch: int, step: int, steps: int) -> None:
+        if step == 1:
+            self.seeds.append(torch.initial_seed())

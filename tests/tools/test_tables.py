@@ -8,7 +8,7 @@ from tools.results.differences import difference_table, distance_sentence, verdi
 from tools.results.experiments import LONG, MAIN, METHODS, SHORT, Aim, Grid, Setting
 from tools.results.listings import cost_sentence, departure_list, run_table, time_table, waiting_list
 from tools.results.runs import Runs
-from tools.results.tables import aim_table, grid_table, group_table, loss_weight_table, probe_table
+from tools.results.tables import aim_sentence, aim_table, grid_table, group_table, loss_weight_table, probe_table
 
 RECIPES: dict[str, Any] = {
     SHORT.recipe("proco"): recipe(published={"top1": 52.8, "many": 69.0}),
@@ -52,7 +52,7 @@ def test_method_appears_with_its_recipe_or_its_runs() -> None:
 
 
 def test_distance_from_the_paper_is_over_what_was_run() -> None:
-    assert distance_sentence(Runs([], RECIPES), "proco") == ""
+    assert distance_sentence(Runs([], RECIPES), "proco") == "ProCo has no run yet where the paper has one."
     entries = [entry(SHORT.recipe("proco"), seed, top1) for seed, top1 in enumerate((50.0, 52.0))]
     sentence = distance_sentence(Runs([*entries, entry(LONG.recipe("proco"), 0, 54.0)], RECIPES), "proco")
     assert sentence.startswith("Over 1 settings, the best epoch of ProCo is -1.3 to -1.3 points")
@@ -74,6 +74,7 @@ def test_aims_are_reached_by_the_mean_or_missed_by_so_much() -> None:
     assert cells(table, "missed") == ["52.8", "why", "52.50 ± 0.71 (2)", "no, by 0.30"]
     assert cells(table, "waiting") == ["50.0", "why", "no run yet", "no run yet"]
     assert "unknown" not in table
+    assert aim_sentence(runs, aims) == "1 of 4 aims were reached."
 
 
 def test_no_runs_and_no_recipes_give_a_sentence() -> None:
@@ -129,7 +130,8 @@ def test_settings_are_taken_together_each_alike() -> None:
     assert rows["CIFAR-100-LT", "50", "200"]["95 % interval"] == "+1.57 to +2.43"
     verdict = verdict_sentence(Runs(entries, recipes), "proco", "bcl")
     assert verdict.startswith("+1.50 points as the mean of the settings")
-    assert verdict.endswith("the paper has +1.4.")
+    # 4.3027 * 0.1 * sqrt(1/3 + 1) / 2 = 0.248.
+    assert verdict.endswith("In the best epoch +1.50, +1.25 to +1.75; the paper has +1.4.")
     assert "mean of all" not in str(difference_rows(Runs(entries[:3] + entries[6:9], recipes)))
     assert verdict_sentence(Runs([], recipes), "proco", "bcl") == "Fewer than two settings have runs of both."
 

@@ -63,7 +63,10 @@ def verdict_sentence(runs: Runs, method: str, other: str) -> str:
     if last_row.setting is not None or last_row.last is None:
         return "Fewer than two settings have runs of both."
     ours = f"{last_row.last.mean:+.2f} points as the mean of the settings, 95 % interval {_interval(last_row.last)}"
-    return f"{ours}." if last_row.paper is None else f"{ours}; the paper has {last_row.paper:+.1f}."
+    best = last_row.best
+    if last_row.paper is None or best is None:
+        return f"{ours}."
+    return f"{ours}. In the best epoch {best.mean:+.2f}, {_interval(best)}; the paper has {last_row.paper:+.1f}."
 
 
 def distance_sentence(runs: Runs, method: str) -> str:
@@ -75,10 +78,10 @@ def distance_sentence(runs: Runs, method: str) -> str:
         if (best := runs.spread(recipe, BEST)) is not None and (paper := runs.paper(recipe)) is not None
     ]
     if not pairs:
-        return ""
+        return f"{METHODS[method]} has no run yet where the paper has one."
     gaps = sorted(best - paper for best, paper in pairs)
     return (
-        f"Over {len(gaps)} settings, the best epoch of {METHODS[method]} is {gaps[0]:+.1f} to {gaps[-1]:+.1f} points\n"
+        f"Over {len(gaps)} settings, the best epoch of {METHODS[method]} is {gaps[0]:+.1f} to {gaps[-1]:+.1f} points "
         "from what the paper reports."
     )
 

@@ -70,6 +70,12 @@ def aim_table(runs: Runs, aims: Sequence[Aim]) -> str:
     return table(rows)
 
 
+def aim_sentence(runs: Runs, aims: Sequence[Aim]) -> str:
+    """Say how many aims were reached."""
+    reached = aim_table(runs, aims).count("| yes ")
+    return f"{reached} of {len(aims)} aims were reached."
+
+
 def loss_weight_table(runs: Runs) -> str:
     """Return accuracy by the weight of the contrastive loss, and by how much it is above that with weight 1."""
     return table(

@@ -113,6 +113,7 @@ COMBINATIONS = Grid(
         "SC": [f"{ABLATIONS}/supcon"],
         "SC + CC (BCL)": [_BCL],
         "SC + CC + CR + MM": [f"{ABLATIONS}/proco_supcon"],
+        "the same, SC and ProCo with half the weight each": [f"{ABLATIONS}/proco_supcon_half"],
         "CC + CR + MM (ProCo)": [_PROCO],
     },
     reference="CC + CR + MM (ProCo)",

@@ -187,7 +187,8 @@ MM: margins by class frequency.
 
 Two rows say something else than the paper's. Prototypes that are learnt, alone and without margins (CC), do as well as
 ProCo; the paper gains nothing by them. And ProCo with the contrast of samples beside it, the two losses added, is worse
-than either; the paper's loses little, but does not say how the two were weighted.
+than either; the paper's loses little, but does not say how the two were weighted. Their sum has twice the weight that
+the contrast has elsewhere, and by the table of weights below ProCo alone loses about as much by that.
 
 ### Form of the loss
 

@@ -107,3 +107,18 @@ def test_strengths_are_those_of_the_levels_with_both_signs(operation: str, expec
     if operation != "solarize":  # as many of a sign as of the other
         mirrored = counts.flip(0)
         assert ((counts - mirrored).abs() < 5 * (counts + mirrored).sqrt()).all()
+
+
+@pytest.mark.parametrize("operation", ["rotate", "contrast", "translate_x", "translate_y", "shear_y"])
+def test_half_of_the_strengths_are_negative(operation: str) -> None:
+    steps = draw_auto_augment(200_000, torch.Generator().manual_seed(1))
+    strength = steps.strength[steps.operation == OPERATIONS.index(operation)]
+    is_negative = strength < (1 if operation == "contrast" else 0)
+    assert abs(is_negative.double().mean().item() - 0.5) < 5 * (0.25 / len(strength)) ** 0.5
+
+
+def test_moves_up_and_down_go_as_far_as_those_to_the_sides() -> None:
+    steps = draw_auto_augment(20_000, torch.Generator().manual_seed(1))
+    for name in ("translate_x", "translate_y"):
+        share = steps.strength[steps.operation == OPERATIONS.index(name)]
+        torch.testing.assert_close(share.abs().max(), torch.tensor(150 / 331))

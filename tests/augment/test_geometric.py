@@ -143,3 +143,29 @@ def test_whole_image_at_its_own_size_is_unchanged() -> None:
     assert torch.equal(geometric.resized_crop(images, zero, zero, full, full, (32, 32)), images)
     assert torch.equal(geometric.rotate(images, torch.zeros(40)), images)
     assert torch.equal(geometric.shear_x(images, torch.zeros(40)), images)
+
+
+@pytest.mark.parametrize("axis", ["x", "y"])
+def test_parts_of_a_pixel_are_cut_off_towards_zero(axis: str) -> None:
+    images = noise(4)
+    move = geometric.translate_x if axis == "x" else geometric.translate_y
+    parts, whole = torch.tensor([2.7, -2.7, 0.9, -0.9]), torch.tensor([2.0, -2.0, 0.0, 0.0])
+    assert torch.equal(move(images, parts), move(images, whole))
+    assert torch.equal(move(images, parts)[2:], images[2:])
+
+
+def test_what_lies_outside_is_black_unless_told() -> None:
+    images = noise(2) | 1  # no value is 0
+    there = torch.full((2,), 40.0)  # beyond the image
+    for move in (geometric.translate_x, geometric.translate_y):
+        assert not move(images, there).any()
+        assert not move(images, there, bilinear=True).any()
+
+
+def test_scratch_of_a_resize_is_at_least_what_it_allocates() -> None:
+    """Counted in float32: the images, those resized along one side and rounded, and the weights of both sides."""
+    shape, size = torch.Size([4, 3, 64, 48]), (32, 24)
+    lines, resized = 3 * 64 * 48, 3 * 64 * 24
+    weights = 32 * 64 + 24 * 48
+    found = geometric.resize_scratch_bytes(shape, size, torch.device("cpu"))
+    assert found == 4 * 4 * (lines + 2 * resized + 4 * weights)

@@ -51,3 +51,12 @@ def test_share_of_many_boxes() -> None:
 
 def test_as_it_comes_every_image_gets_a_box_of_any_class() -> None:
     assert Paste() == Paste(probability=1.0, sampler="class_balanced")
+
+
+def test_box_of_an_oblong_image_lies_down_and_across_as_drawn() -> None:
+    images, others = torch.zeros(1, 1, 8, 16, dtype=torch.uint8), torch.ones(1, 1, 8, 16, dtype=torch.uint8)
+    pasted, share = Paste().apply(images, others, PasteChoices(torch.tensor([0.5]), torch.tensor([[0.25, 0.75]])))
+    expected = torch.zeros(8, 16, dtype=torch.uint8)
+    expected[:4, 8:] = 1  # two rows above and below row 2, four columns on each side of column 12
+    assert torch.equal(pasted[0, 0], expected)
+    assert share.tolist() == [0.75]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.augment.pictures import clothes, edge_cases, scenes
+from tests.augment.pictures import clothes, edge_cases, noise, scenes
 from torch import Tensor
 from torchvision.transforms.v2 import functional as reference
 
@@ -125,3 +125,18 @@ def test_inputs_are_left_alone() -> None:
     for name in ("invert", "grayscale", "auto_contrast", "equalize"):
         getattr(photometric, name)(images)
     assert torch.equal(images, before)
+
+
+def test_images_of_a_few_pixels_are_sharpened_as_torchvision_does() -> None:
+    for side in (1, 2, 3, 4):
+        images = noise(6, height=side, width=side + 1)
+        expected = torch.stack([reference.adjust_sharpness(image, 0.0) for image in images])
+        difference = (photometric.sharpness(images, torch.zeros(6)).int() - expected.int()).abs()
+        assert difference.max() <= 1
+        assert (side <= 2) == torch.equal(expected, images)
+
+
+def test_parts_of_a_bit_are_rounded() -> None:
+    images = noise(4)
+    bits = torch.tensor([4.9, 4.6, 4.4, 1.5])  # AutoAugment's levels are ninths of four bits
+    assert torch.equal(photometric.posterize(images, bits), photometric.posterize(images, torch.tensor([5, 5, 4, 2])))

@@ -166,3 +166,10 @@ def test_fixmatch_strengths_are_those_of_its_table(name: str) -> None:
     if name != "posterize":  # there several levels keep as many bits
         mean = counts.double().mean()
         assert ((counts - mean).abs() < 5 * mean.sqrt()).all()
+
+
+def test_levels_are_cut_off_at_zero() -> None:
+    steps = draw_timm_augment(20_000, torch.Generator().manual_seed(0), num_steps=2, magnitude=0.0, magnitude_noise=0.5)
+    factor = steps.strength[steps.operation == OPERATIONS.index("saturation")]
+    assert factor.min().item() == torch.tensor(0.1).item()
+    assert (factor > 0.1 + 1e-6).any()

@@ -31,6 +31,7 @@ from proco.augment import (
     to_device,
 )
 from proco.augment.operations import NOTHING, OPERATIONS, Steps, apply_steps
+from proco.augment.weak import WeakChoices
 from proco.config import as_settings, merge
 from proco.errors import ConfigError
 
@@ -168,6 +169,10 @@ def test_settings_are_read_from_a_recipe() -> None:
         ({"name": "strong", "cutout": -2}, "cutout must be 0, which turns it off"),
         ({"name": "rand", "num_steps": -1}, "num_steps must be 0"),
         ({"name": "rand", "magnitude": 11.0}, "magnitude must be a level"),
+        ({"name": "rand", "magnitude": -1.0}, "magnitude must be a level"),
+        ({"name": "rand", "magnitude_noise": -0.5}, "magnitude_noise must be 0"),
+        ({"name": "strong", "num_steps": -1}, "num_steps must be 0"),
+        ({"name": "auto", "cutout": -1}, "cutout must be 0"),
         ({"name": "weak", "pad_mode": "white"}, "'zero' or 'reflect'"),
     ],
 )
@@ -339,3 +344,73 @@ def test_a_hole_of_odd_width_is_as_wide_as_asked_for() -> None:
     expected[:, :, 2:7, 2:7] = 0
     choices = view.draw(1, seeded())._replace(hole=torch.tensor([[0.5, 0.5]]))
     assert torch.equal(view.apply(images, choices), expected)
+
+
+def test_rand_has_the_strengths_of_the_official_code() -> None:
+    steps = Rand().draw(20_000, seeded()).steps
+    assert steps.operation.shape == (20_000, 5)  # three jitters and two operations
+    for name in ("brightness", "contrast", "saturation"):
+        strength = steps.strength[:, :3][steps.operation[:, :3] == OPERATIONS.index(name)]
+        assert 0.6 - 1e-6 <= strength.min() < 0.61
+        assert 1.39 < strength.max() <= 1.4 + 1e-6
+    # Levels are normal about 10 with deviation 0.5, cut off at 10: half of them are 10, the median of the others
+    # lies 0.6745 deviations below.
+    angle = steps.strength[:, 3:][steps.operation[:, 3:] == OPERATIONS.index("rotate")].abs()
+    assert (angle == 30).double().mean().item() == pytest.approx(0.5, abs=0.08)
+    assert angle[angle < 30].median().item() == pytest.approx(3 * (10 - 0.6745 * 0.5), abs=0.15)
+
+
+def test_settings_of_rand_reach_its_operations_and_its_window() -> None:
+    view = Rand(scale=(0.3, 0.5), num_steps=3, magnitude=5.0, magnitude_noise=0.0)
+    steps = view.draw(5000, seeded()).steps
+    assert view.window == RandomWindow(scale=(0.3, 0.5))
+    assert steps.operation.shape == (5000, 6)
+    angles = steps.strength[:, 3:][steps.operation[:, 3:] == OPERATIONS.index("rotate")]
+    assert angles.unique().tolist() == [-15.0, 15.0]
+
+
+def test_rand_fills_grey_images_with_the_mean_grey_of_imagenet() -> None:
+    images = scenes(2, 1)
+    steps = Steps(torch.full((2, 1), OPERATIONS.index("translate_x")), torch.full((2, 1), 0.5))
+    choices = Rand().draw(2, seeded())._replace(is_flipped=torch.zeros(2, dtype=torch.bool), steps=steps)
+    found = Rand().apply(images, choices)
+    assert (found[:, :, :, :16] == 115).all()
+    assert torch.equal(found, apply_steps(images, steps, fill=115, bilinear=True))
+
+
+def test_settings_of_strong_reach_its_operations_and_its_crop() -> None:
+    assert Strong().draw(9, seeded()).steps.operation.shape == (9, 2)
+    choices = Strong(num_steps=3, padding=2, pad_mode="zero").draw(2000, seeded())
+    assert choices.steps.operation.shape == (2000, 3)
+    assert choices.weak.top.unique().tolist() == list(range(-2, 3))
+    nothing = Strong(num_steps=0, padding=2, pad_mode="zero", cutout=0)
+    images, shift = scenes(2), torch.full((2,), 2)
+    choices = nothing.draw(2, seeded())._replace(weak=WeakChoices(shift, shift, torch.zeros(2, dtype=torch.bool)))
+    assert torch.equal(nothing.apply(images, choices), geometric.shifted_crop(images, shift, shift))
+
+
+@pytest.mark.parametrize("view", [Auto(cutout=4), Strong(num_steps=0, cutout=4)], ids=str)
+def test_holes_of_oblong_images_lie_where_they_were_drawn(view: View) -> None:
+    images = torch.full((2, 3, 16, 40), 200, dtype=torch.uint8)
+    choices = view.draw(2, seeded())
+    steps = Steps(torch.full((2, 1), NOTHING), torch.zeros(2, 1))
+    none = torch.zeros(2, dtype=torch.int64)
+    choices = choices._replace(  # type: ignore[attr-defined]
+        weak=WeakChoices(none, none, none.bool()), steps=steps, hole=torch.tensor([[0.5, 0.75], [0.25, 0.5]])
+    )
+    changed = (view.apply(images, choices) != 200).all(dim=1)
+    for image, (row, column) in zip(changed, ((8, 30), (4, 20)), strict=True):
+        rows, columns = image.any(dim=1).nonzero().flatten(), image.any(dim=0).nonzero().flatten()
+        assert (rows.min().item(), columns.min().item()) == (row - 2, column - 2)
+
+
+def test_shifts_down_and_across_are_drawn_apart() -> None:
+    weak = Auto().draw(20_000, seeded()).weak
+    assert (weak.top == weak.left).double().mean().item() == pytest.approx(1 / 9, abs=0.02)
+
+
+def test_whether_and_how_much_sim_blurs_are_drawn_apart() -> None:
+    steps = Sim(blur=0.5).draw(20_000, seeded()).steps
+    sigma = steps.strength[steps.operation == OPERATIONS.index("blur")]
+    assert sigma.mean().item() == pytest.approx(1.05, abs=0.03)
+    assert Sim(scale=(0.3, 0.5)).window == RandomWindow(scale=(0.3, 0.5))

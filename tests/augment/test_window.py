@@ -8,6 +8,7 @@ from torchvision.transforms.v2 import functional as reference
 
 from proco.augment import CentreWindow, RandomWindow
 from proco.augment.choices import select
+from proco.augment.window import Box
 from proco.errors import ConfigError
 
 
@@ -116,3 +117,39 @@ def test_a_small_share_of_a_small_image_is_a_pixel() -> None:
 def test_ratio_is_checked(ratio: tuple[float, ...]) -> None:
     with pytest.raises(ConfigError, match="ratio must be a pair"):
         RandomWindow(ratio=ratio)  # type: ignore[arg-type]
+
+
+def numbers(box: Box, row: int = 0) -> list[int]:
+    return [int(part[row]) for part in box]
+
+
+@pytest.mark.parametrize(
+    ("share", "height", "width", "expected"),
+    [
+        (0.875, 33, 40, [2, 5, 29, 29]),  # 28.9 pixels are 29, and of an odd rest less lies above and left
+        (0.875, 32, 33, [2, 2, 28, 28]),
+        (1.0, 5, 8, [0, 1, 5, 5]),
+    ],
+)
+def test_centre_of_odd_sizes(share: float, height: int, width: int, expected: list[int]) -> None:
+    assert numbers(CentreWindow(share).boxes(torch.empty(1, 0), height, width)) == expected
+
+
+def test_sides_are_rounded() -> None:
+    """An area of 0.5 of 9 x 9 pixels, square: 6.36 pixels; of 0.75: 7.79. The place is in the middle."""
+    for share, side in ((0.5, 6), (0.75, 8)):
+        box = RandomWindow(scale=(share, share), ratio=(1.0, 1.0)).boxes(torch.full((1, 22), 0.5), 9, 9)
+        assert numbers(box)[2:] == [side, side]
+
+
+def test_largest_box_keeps_to_either_end_of_the_ratio() -> None:
+    window = RandomWindow(scale=(1.0, 1.0), ratio=(0.5, 3.0))
+    randoms = window.draw(1, torch.Generator().manual_seed(0))
+    assert numbers(window.boxes(randoms, 10, 100)) == [0, 35, 10, 30]
+    assert numbers(window.boxes(randoms, 100, 10)) == [40, 0, 20, 10]
+
+
+def test_tiny_images_have_boxes_of_a_pixel_at_least() -> None:
+    window = RandomWindow(scale=(0.08, 0.08), ratio=(0.05, 20.0))
+    boxes = window.boxes(window.draw(2000, torch.Generator().manual_seed(0)), 3, 3)
+    assert boxes.height.min() == boxes.width.min() == 1

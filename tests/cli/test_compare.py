@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from proco.cli.compare import _changes_the_result, _read, _require_comparable, _Run, _shared_engine
 from proco.config import read_assignments
@@ -89,3 +90,11 @@ def test_what_a_process_has_one_of_is_the_same_in_all_lanes(name: str, values: t
     engines = [EngineConfig(**{name: value}) for value in values]
     with pytest.raises(ConfigError, match=rf"share engine\.{name}"), _shared_engine(engines, 2):
         pass
+
+
+def test_lanes_share_determinism_and_give_it_back() -> None:
+    before = torch.are_deterministic_algorithms_enabled()
+    with _shared_engine([EngineConfig(device="cpu", deterministic=True)] * 2, 2) as device:
+        assert device == torch.device("cpu")
+        assert torch.are_deterministic_algorithms_enabled()
+    assert torch.are_deterministic_algorithms_enabled() == before

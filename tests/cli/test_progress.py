@@ -1,12 +1,14 @@
 """What a terminal and a log show of a run, and of the one that teaches it."""
 
+import threading
 from io import StringIO
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from proco.cli.progress import ProgressBar, ProgressLines, progress_for
+from proco.cli import progress
+from proco.cli.progress import ProgressBar, ProgressLines, _duration, progress_for
 
 
 def record(epoch: int) -> dict[str, Any]:
@@ -50,3 +52,54 @@ def test_lines_say_whose_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     show(lines)
     starts = [line.partition("  ")[0] for line in capsys.readouterr().out.splitlines()]
     assert starts == ["teacher, epoch 1/2", "teacher, epoch 2/2", "epoch 1/2", "epoch 2/2"]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time in seconds, which stands still until a test moves it."""
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_time_left_of_a_resumed_run_is_by_the_epochs_of_this_one(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ProgressLines()
+    lines.on_start(6, 10)
+    clock[0] += 120  # two epochs in two minutes: two are left
+    lines.on_epoch(record(7))
+    assert capsys.readouterr().out.rstrip().endswith("2:00 left")
+
+
+def test_long_epochs_speak_once_a_minute(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ProgressLines()
+    lines.on_start(0, 3)
+    for step in range(1, 121):
+        clock[0] += 1
+        lines.on_step(0, step, 500)
+    assert capsys.readouterr().out.splitlines() == ["epoch 1/3  step 60/500", "epoch 1/3  step 120/500"]
+
+
+def test_a_run_ends_at_its_next_step_when_others_are_stopped() -> None:
+    stop = threading.Event()
+    lines = ProgressLines("a: ", stop)
+    lines.on_start(0, 3)
+    lines.on_step(0, 1, 2)
+    stop.set()
+    with pytest.raises(KeyboardInterrupt):
+        lines.on_step(0, 2, 2)
+
+
+def test_bar_of_a_resumed_run_begins_where_it_was() -> None:
+    bar = ProgressBar(Console(force_terminal=True, file=StringIO(), width=100))
+    with bar:
+        bar.on_start(4, 8)
+        assert bar.progress.tasks[0].completed == 4
+        bar.on_step(5, 1, 4)
+        assert bar.progress.tasks[0].completed == 5.25
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.6, "0:01"), (59.7, "1:00"), (3599.4, "59:59"), (7325, "2:02:05")])
+def test_durations_are_rounded(seconds: float, text: str) -> None:
+    assert _duration(seconds) == text

@@ -155,3 +155,11 @@ def test_labels_that_are_no_class_numbers_are_refused(tmp_path: Path) -> None:
 def test_channels_first_and_last_are_told_apart_or_asked_for(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cannot tell which side of \(6, 1, 9, 3\)"):
         save(tmp_path, images=np.zeros((6, 1, 9, 3), np.uint8), labels=LABELS).read()
+
+
+def test_names_of_classes_are_read_and_not_noted(tmp_path: Path) -> None:
+    names = np.array(["cats", "dogs"])
+    np.savez(tmp_path / "a.npz", images=np.zeros((4, 2, 2), np.uint8), labels=np.arange(4) % 2, class_names=names)
+    dataset = Arrays(path=tmp_path / "a.npz").read()
+    assert dataset.class_names == ("cats", "dogs")
+    assert dataset.notes == ()

@@ -50,3 +50,13 @@ def test_missing_list_is_named(birds: Path) -> None:
     (birds / "classes.txt").unlink()
     with pytest.raises(DataError, match=r"cannot read .*classes\.txt: No such file"):
         Cub200(path=birds).read()
+
+
+def test_classes_are_numbered_by_their_place_in_the_list(birds: Path) -> None:
+    """A part of the set has other numbers than 1 ... K, and lines may end in spaces or a carriage return."""
+    (birds / "classes.txt").write_bytes(b"17 017.Cardinal \r\n3 003.Albatross\r\n")
+    (birds / "image_class_labels.txt").write_text("1 3\n2 3\n3 17\n4 17\n")
+    listing = Cub200(path=birds).listing()
+    assert listing.class_names == ("017.Cardinal", "003.Albatross")
+    assert [sample.label for sample in listing.splits["train"]] == [1, 0]
+    assert [sample.label for sample in listing.splits["test"]] == [1, 0]

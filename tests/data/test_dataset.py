@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from proco.data.dataset import Dataset, Split, hold_out, keep_subset
+from proco.data.dataset import SPLIT_WORDS, Dataset, Split, hold_out, keep_subset, validate_on_left_out
 from proco.data.images import ArrayImages
 from proco.data.long_tail import IndexList, keep_counts
 from proco.errors import DataError
@@ -181,3 +181,39 @@ def test_hash_sees_where_a_name_ends() -> None:
 def test_positions_before_the_first_image_are_of_other_data() -> None:
     with pytest.raises(DataError, match="made for other data"):
         keep_subset(dataset_of([1, 1]), IndexList("x", np.array([0, -1]), (1, 1)))
+
+
+def test_hold_out_passes_over_classes_without_images() -> None:
+    made = hold_out(Dataset("toys", ("a", "b"), {"train": split_of(torch.tensor([0] * 10))}), 0.1)
+    assert (len(made.splits["train"]), len(made.splits["val"])) == (9, 1)
+    assert "classes too small to have an image in it: 1" in made.notes[-1]
+
+
+def test_held_out_images_are_in_the_order_of_the_data() -> None:
+    held = positions_of(hold_out(dataset_of([50, 20, 10]), 0.2).splits["val"])
+    assert held == sorted(held)
+
+
+def test_left_out_images_are_in_the_order_of_the_data_and_there_is_no_test() -> None:
+    dataset = dataset_of([30, 30], test=split_of(torch.tensor([0, 1])))
+    kept = keep_counts(dataset.splits["train"].labels.numpy(), (20, 10), "kept")
+    made = validate_on_left_out(dataset, kept, 8)
+    chosen = positions_of(made.splits["val"])
+    assert chosen == sorted(chosen)
+    assert set(made.splits) == {"train", "val"}
+    assert "validation split" not in made.notes[-1]
+    validated = replace(dataset, splits={**dataset.splits, "val": dataset.splits["test"]})
+    assert "in place of its own validation split" in validate_on_left_out(validated, kept, 8).notes[-1]
+
+
+def test_results_are_about_the_test_where_there_is_one() -> None:
+    part = dataset_of([2, 2]).splits["train"]
+    assert Dataset("toys", ("a", "b"), {"train": part, "val": part, "test": part}).test_split == "test"
+    assert Dataset("toys", ("a", "b"), {"train": part, "val": part}).test_split == "val"
+
+
+def test_words_for_splits() -> None:
+    by_split = {split: {word for word, meaning in SPLIT_WORDS.items() if meaning == split} for split in SPLIT_WORDS}
+    assert by_split["train"] == {"train", "training"}
+    assert by_split["val"] == {"val", "valid", "validation"}
+    assert by_split["test"] == {"test", "testing"}

@@ -1,5 +1,6 @@
 """Folders: which files become which class of which split, and what is said about the others."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from proco.data.dataset import Dataset
-from proco.data.folder import Folder
+from proco.data.folder import IMAGE_SUFFIXES, Folder
 from proco.data.images import FileImages
 from proco.errors import DataError
 
@@ -151,3 +152,33 @@ def test_an_empty_folder_named_like_a_split_is_ignored(tmp_path: Path, write_ima
     assert dataset.class_names == ("a", "b")
     assert set(dataset.splits) == {"train"}
     assert dataset.notes == ("ignored folders without an image (1): 'test'",)
+
+
+def test_these_files_are_images_by_their_names() -> None:
+    """A suffix that is dropped would leave images out of a class, with no more than a note."""
+    common = {".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".avif"}
+    assert common == IMAGE_SUFFIXES
+
+
+def test_a_folder_named_by_a_dot_has_the_name_of_the_folder(
+    tmp_path: Path, write_image: WriteImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        write_image(tmp_path / "flowers" / name / "x.png")
+    monkeypatch.chdir(tmp_path / "flowers")
+    assert Folder(path=Path(os.curdir)).read().name == "flowers"
+
+
+def test_splits_come_in_their_order(tmp_path: Path, write_image: WriteImage) -> None:
+    for split in ("valid", "testing", "train"):
+        for name in ("a", "b"):
+            write_image(tmp_path / split / name / "x.png")
+    assert list(Folder(path=tmp_path).read().splits) == ["train", "val", "test"]
+
+
+def test_hidden_files_are_passed_over_without_a_note(tmp_path: Path, write_image: WriteImage) -> None:
+    for name in ("a", "b"):
+        write_image(tmp_path / name / "x.png")
+    (tmp_path / ".DS_Store").touch()
+    (tmp_path / "a" / ".DS_Store").touch()
+    assert Folder(path=tmp_path).read().notes == ()

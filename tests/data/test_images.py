@@ -256,3 +256,39 @@ def test_fingerprint_of_files_is_of_names_and_order() -> None:
     assert fingerprint("here", [0, 1, 2]) == fingerprint("moved/elsewhere", [0, 1, 2])
     names[0] = os.fsdecode(b"caf\xe9.png")  # not UTF-8
     assert len({fingerprint("here", order) for order in ([0, 1, 2], [1, 0, 2], [0, 2], [0, 1, 1])}) == 4
+
+
+def test_every_file_of_a_large_batch_has_its_own_window(tmp_path: Path) -> None:
+    """More files than a thread decodes in one go, all of one size, and in an array."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (30, 3, 20, 20), dtype=torch.uint8, generator=generator)
+    paths = [tmp_path / f"{number}.png" for number in range(30)]
+    for path, image in zip(paths, pixels, strict=True):
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+    positions, window = torch.randperm(30, generator=generator), RandomWindow()
+    cut = Cut(window, window.draw(30, generator))
+    (from_files,) = FileImages(paths).cut(positions, [cut], (8, 8), CPU)
+    (from_array,) = ArrayImages(pixels).cut(positions, [cut], (8, 8), CPU)
+    assert (from_files.int() - from_array.int()).abs().max() <= 1
+
+
+def test_files_that_went_bad_stay_on_record(photos: list[Path]) -> None:
+    images = FileImages(photos)
+    photos[4].unlink()
+    images.cut(torch.arange(6), [], (5, 5), CPU)
+    images.cut(torch.arange(6, 12), [], (5, 5), CPU)
+    photos[7].unlink()
+    images.cut(torch.arange(6, 12), [], (5, 5), CPU)
+    assert list(images.bad_files) == [photos[4], photos[7]]
+
+
+def test_half_of_the_files_may_go_bad(tmp_path: Path, photos: list[Path]) -> None:
+    missing = [tmp_path / f"missing {number}.jpg" for number in range(9)]
+    FileImages([*photos[:8], *missing[:8]]).cut(torch.arange(16), [], (4, 4), CPU)  # half, not more
+    with pytest.raises(DataError, match="9 of 16 image files cannot be read"):  # sixteen are enough to judge by
+        FileImages([*photos[:7], *missing]).cut(torch.arange(16), [], (4, 4), CPU)
+
+
+def test_fingerprint_of_files_sees_their_folders() -> None:
+    one, other = (FileImages([Path("root", name, "1.jpg")]).fingerprint for name in ("cat", "dog"))
+    assert one != other

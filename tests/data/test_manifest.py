@@ -107,3 +107,9 @@ def test_an_image_of_two_splits_is_refused(tmp_path: Path) -> None:
     """Else a network would be tested on what it was trained on."""
     with pytest.raises(DataError, match=r"line 3: a.png is listed on line 2 already"):
         table(tmp_path, "path,label,split\na.png,1,train\na.png,1,test\n").listing()
+
+
+def test_two_columns_of_splits_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "photos.csv").write_text("path,label,split,split\na.png,cat,train,test\n")
+    with pytest.raises(DataError, match="line 1: the column split stands there twice"):
+        Manifest(path=tmp_path / "photos.csv").listing()

@@ -80,3 +80,7 @@ def test_there_are_fifteen_bins_as_usual() -> None:
     bins = CalibrationBins()
     bins.update(probabilities, labels)
     assert bins.ece() == pytest.approx(slow_ece(probabilities, labels, 15), rel=1e-12)
+
+
+def test_bins_are_fifteen_as_in_the_field() -> None:
+    assert CalibrationBins().sums.shape == (3, 15)

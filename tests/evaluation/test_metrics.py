@@ -104,3 +104,17 @@ def test_half_precision_is_left_before_probabilities_are_taken() -> None:
     half.update(logits.bfloat16(), labels)
     full.update(logits.bfloat16().float(), labels)
     assert half.metrics() == full.metrics()
+
+
+def measure_twice(rank: int) -> list[float | None]:
+    evaluation = Evaluation(6, CLASS_COUNTS)
+    logits, labels = (tensor[rank::2] for tensor in predictions())
+    for part in (slice(10), slice(10, None)):
+        evaluation.update(logits[part], labels[part])
+        found = evaluation.metrics()
+    return [found.top1, found.balanced_accuracy]
+
+
+def test_measuring_midway_changes_nothing_on_several_ranks() -> None:
+    expected = evaluate()
+    assert run_on_two_ranks(measure_twice) == [[expected.top1, expected.balanced_accuracy]] * 2

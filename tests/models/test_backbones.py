@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from proco.errors import ConfigError
-from proco.models.backbones import ForeignBackbone, build_backbone
+from proco.models.backbones import ForeignBackbone, _with_in_channels, build_backbone
 from proco.models.resnet_small import SmallResNet
 
 
@@ -161,3 +161,16 @@ def test_features_of_another_shape_are_refused() -> None:
     backbone = ForeignBackbone(nn.Identity(), 4, "timm/odd")
     with pytest.raises(ConfigError, match=r"'timm/odd' gives features of shape \(2, 3\) instead of \(2, 4\)"):
         backbone(torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("channels", [1, 4])
+def test_pretrained_convolutions_see_in_equal_channels_what_they_saw(channels: int, bias: bool) -> None:
+    torch.manual_seed(0)
+    convolution = nn.Conv2d(3, 5, 3, stride=2, padding=1, dilation=1, bias=bias)
+    grey = torch.rand(2, 1, 9, 9)
+    replaced = _with_in_channels(convolution, channels, keep_weights=True)
+    torch.testing.assert_close(replaced(grey.expand(2, channels, 9, 9)), convolution(grey.expand(2, 3, 9, 9)))
+    fresh = _with_in_channels(convolution, channels, keep_weights=False)
+    assert fresh.weight.std() > 0
+    assert not torch.equal(fresh.weight, replaced.weight)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy, linear
+from torch.nn.functional import batch_norm, cross_entropy, linear, normalize, relu
 
 from proco.models.heads import CosineClassifier, Projector, StandardisedClassifier
 
@@ -63,3 +63,23 @@ def test_embeddings_are_normalised_in_float32_under_autocast() -> None:
         embeddings = projector(torch.randn(8, 64))
     assert embeddings.dtype == torch.float32
     torch.testing.assert_close(embeddings.norm(dim=1), torch.ones(8))
+
+
+def test_cosine_weights_start_in_all_directions() -> None:
+    torch.manual_seed(0)
+    weight = CosineClassifier(64, 100).weight
+    assert (weight < 0).double().mean().item() > 0.45
+    assert weight.mean(dim=0).norm() < 0.2  # no direction that all classes share
+
+
+def test_a_standardised_classifier_learns_what_a_linear_one_does() -> None:
+    assert {name for name, _ in StandardisedClassifier(6, 4).named_parameters()} == {"weight", "bias"}
+
+
+def test_projector_is_the_formula() -> None:
+    torch.manual_seed(0)
+    projector, features = Projector(6, hidden=5, dim=3).eval(), torch.randn(4, 6)
+    first, _, _, second = projector.layers
+    hidden = batch_norm(linear(features, first.weight, first.bias), torch.zeros(5), torch.ones(5))
+    expected = normalize(linear(relu(hidden), second.weight, second.bias), dim=1)
+    torch.testing.assert_close(projector(features), expected)

@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn.functional import batch_norm, conv2d, relu
 
 from proco.errors import ConfigError
+from proco.models.base import BACKBONES
 from proco.models.resnet_small import SmallResNet, _Block, resnet32
 
 
@@ -52,13 +53,6 @@ def test_block_between_stages_is_the_formula() -> None:
     torch.testing.assert_close(block(hidden), relu(residual + shortcut))
 
 
-def test_convolutions_start_with_kaiming_normal_fan_in() -> None:
-    torch.manual_seed(0)
-    weight = resnet32().stages[2][1].conv1.weight
-    assert weight.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.03)
-    assert weight.mean().abs() < 1e-3
-
-
 def test_experts_share_the_first_stages_and_are_their_features_side_by_side() -> None:
     torch.manual_seed(0)
     network = SmallResNet(1, experts=3, shared_stages=2).eval()
@@ -77,3 +71,33 @@ def test_experts_share_the_first_stages_and_are_their_features_side_by_side() ->
 def test_experts_without_anything_of_their_own_are_refused() -> None:
     with pytest.raises(ConfigError, match="share 0 to 2 stages; got 3 and 3"):
         SmallResNet(1, experts=3, shared_stages=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"), [("resnet8", 1), ("resnet14", 2), ("resnet20", 3), ("resnet32", 5), ("resnet56", 9)]
+)
+def test_networks_by_name_have_their_depth_and_take_every_option(name: str, blocks: int) -> None:
+    network = BACKBONES[name](width=2, in_channels=1, experts=2, shared_stages=1)
+    expected = SmallResNet(blocks, width=2, in_channels=1, experts=2, shared_stages=1)
+    shapes = {key: value.shape for key, value in network.state_dict().items()}
+    assert shapes == {key: value.shape for key, value in expected.state_dict().items()}
+    assert sum(value.dim() == 4 for value in BACKBONES[name]().state_dict().values()) == 6 * blocks + 1
+
+
+def test_convolutions_start_with_kaiming_normal_fan_in() -> None:
+    """Elsewhere a convolution has as many channels out as in, and fan-in is fan-out."""
+    torch.manual_seed(0)
+    weight = SmallResNet(1, width=4).stages[2][0].conv1.weight  # 128 to 256 channels
+    assert weight.std().item() == pytest.approx((2 / (128 * 9)) ** 0.5, rel=0.03)
+
+
+def test_features_are_float32_means_under_autocast() -> None:
+    torch.manual_seed(0)
+    network = SmallResNet(1).eval()
+    hidden = []
+    network.stages[2].register_forward_hook(lambda _, __, output: hidden.append(output))
+    with torch.autocast("cpu", torch.float16):
+        features = network(torch.randn(2, 3, 8, 8))
+    assert hidden[0].dtype == torch.float16
+    assert features.dtype == torch.float32
+    torch.testing.assert_close(features, hidden[0].float().mean(dim=(2, 3)), rtol=1e-6, atol=0)

@@ -43,3 +43,9 @@ def test_only_the_first_block_activates_before_the_shortcut() -> None:
 def test_impossible_depths_are_explained() -> None:
     with pytest.raises(ValueError, match=r"6 n \+ 4 .*; got 27"):
         WideResNet(27)
+
+
+def test_convolutions_start_with_kaiming_normal_fan_out() -> None:
+    torch.manual_seed(0)
+    weight = WideResNet(10, width=4).stages[2][0].conv1.weight  # 128 to 256 channels
+    assert weight.std().item() == pytest.approx((2 / (256 * 9)) ** 0.5, rel=0.03)

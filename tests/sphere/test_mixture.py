@@ -1,5 +1,6 @@
 """Mixtures: recovery of what was drawn, and the properties that expectation-maximisation must have."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -8,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from proco.sphere import VonMisesFisher, VonMisesFisherMixture
-from proco.sphere.mixture import _empty, _rescue
+from proco.sphere.mixture import _distant_vectors, _empty, _rescue
 
 
 def draw(dim: int, concentrations: list[float], weights: list[float], size: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -137,3 +138,43 @@ def test_wrong_input_is_explained() -> None:
         VonMisesFisherMixture(1).fit(2 * torch.eye(3))
     with pytest.raises(ValueError, match=r"shape \(N, 3\); got \(4, 4\)"):
         VonMisesFisherMixture(1).fit(torch.eye(3)).predict(torch.eye(4))
+
+
+def test_criterion_counts_the_free_numbers() -> None:
+    _, vectors, _ = draw(5, [60.0, 60.0], [0.6, 0.4], 200)
+    mixture = VonMisesFisherMixture(2, n_init=1).fit(vectors)
+    # Two directions of 4 free numbers, two concentrations and one weight: 11.
+    expected = 11 * math.log(200) - 2 * 200 * mixture.score(vectors)
+    assert mixture.bic(vectors) == pytest.approx(expected, rel=1e-5)
+
+
+def test_more_restarts_fit_no_worse_and_other_seeds_start_elsewhere() -> None:
+    vectors = normalize(torch.randn(60, 3, generator=torch.Generator().manual_seed(0)), dim=1)
+
+    def fitted(n_init: int, seed: int) -> float:
+        return VonMisesFisherMixture(6, n_init=n_init, max_iter=20, seed=seed).fit(vectors).log_likelihood_
+
+    once, often = [fitted(1, seed) for seed in range(3)], [fitted(5, seed) for seed in range(3)]
+    assert all(more >= one for one, more in zip(once, often, strict=True))
+    assert sum(often) > sum(once) + 1e-3
+    assert len({round(likelihood, 5) for likelihood in once}) > 1
+
+
+def test_concentration_stays_below_its_bound() -> None:
+    vectors = torch.eye(4)[:2].repeat(10, 1)
+    found = VonMisesFisherMixture(2, max_concentration=50.0).fit(vectors).concentrations_
+    torch.testing.assert_close(found, torch.full((2,), 50.0))
+
+
+def test_starts_are_far_from_all_that_were_chosen_before() -> None:
+    vectors = torch.eye(5).repeat(20, 1)
+    for seed in range(20):
+        chosen = _distant_vectors(vectors, 5, torch.Generator().manual_seed(seed))
+        assert sorted(chosen.argmax(dim=1).tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_vectors_of_another_length_or_type_are_refused() -> None:
+    with pytest.raises(ValueError, match="length 1"):
+        VonMisesFisherMixture(1).fit(1.05 * torch.eye(3))
+    with pytest.raises(ValueError, match=r"floating type; got torch\.int64"):
+        VonMisesFisherMixture(1).fit(torch.eye(3, dtype=torch.int64))

@@ -1,6 +1,7 @@
 """Class statistics: two windows, any order and split of the updates, and a defined state of classes never seen."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -134,3 +135,15 @@ def test_wrong_sizes_are_refused() -> None:
         ClassMoments(0, 8)
     with pytest.raises(ValueError, match="past_epochs must be at least 1"):
         ClassMoments(4, 8, past_epochs=0)
+
+
+def test_rows_that_are_not_finite_are_left_out() -> None:
+    embeddings = normalize(torch.randn(6, 8, generator=torch.Generator().manual_seed(0)), dim=1)
+    labels = torch.tensor([0, 1, 0, 1, 0, 1])
+    broken = embeddings.clone()
+    broken[0, 3], broken[1, 0], broken[2] = math.nan, math.inf, -math.inf
+    found, expected = ClassMoments(2, 8), ClassMoments(2, 8)
+    found.update(broken, labels)
+    expected.update(embeddings[3:], labels[3:])
+    torch.testing.assert_close(found.state_dict(), expected.state_dict(), rtol=0, atol=0)
+    assert found.counts.tolist() == [1, 2]

@@ -205,3 +205,25 @@ def test_log_prob_has_gradients() -> None:
     loc, points = unit(3, 9), unit(3, 9, seed=1)
     assert torch.autograd.gradcheck(lambda k: VonMisesFisher(loc, k).log_prob(points), (kappa,))
     assert torch.autograd.gradcheck(lambda k: VonMisesFisher(loc, k).entropy(), (kappa,))
+
+
+def test_expanded_distributions_go_on_to_validate() -> None:
+    checked = VonMisesFisher(torch.eye(3)[0], torch.tensor(1.0), validate_args=True).expand((2,))
+    with pytest.raises(ValueError, match="support"):
+        checked.log_prob(torch.ones(2, 3))
+    unchecked = VonMisesFisher(torch.eye(3)[0], torch.tensor(1.0), validate_args=False).expand((2,))
+    assert unchecked.log_prob(torch.ones(2, 3)).shape == (2,)
+
+
+def test_lengths_are_validated_to_the_precision_of_their_type() -> None:
+    loc = torch.eye(3)[0]
+    VonMisesFisher(1.001 * loc, torch.tensor(1.0), validate_args=True)
+    with pytest.raises(ValueError, match="loc"):
+        VonMisesFisher(1.01 * loc, torch.tensor(1.0), validate_args=True)
+    with pytest.raises(ValueError, match="loc"):
+        VonMisesFisher(1.001 * loc.double(), torch.tensor(1.0).double(), validate_args=True)
+
+
+def test_divergence_has_the_finer_type_of_the_two() -> None:
+    coarse, fine = (VonMisesFisher(torch.eye(3)[0].to(kind), 2.0) for kind in (torch.float32, torch.float64))
+    assert kl_divergence(coarse, fine).dtype == kl_divergence(fine, coarse).dtype == torch.float64

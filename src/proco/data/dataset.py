@@ -145,7 +145,7 @@ def hold_out(dataset: Dataset, share: float, seed: int = 0) -> Dataset:
     if not 0 < share < 1:
         raise DataError(f"the share held out for validation must lie between 0 and 1; got {share:g}.")
     train = dataset.splits["train"]
-    held_counts = [min(int(share * count + 0.5), count - 1) for count in dataset.class_counts.tolist()]
+    held_counts = [max(0, min(int(share * count + 0.5), count - 1)) for count in dataset.class_counts.tolist()]
     if not sum(held_counts):
         largest = int(dataset.class_counts.max())
         least = math.ceil(50 / largest) / 100
@@ -194,7 +194,9 @@ def validate_on_left_out(dataset: Dataset, kept: IndexList, most: int, seed: int
     if not sum(counts):
         raise DataError(f"{dataset.name}: the subset {kept.name} leaves no image out to validate on.")
     chosen = left[keep_counts(labels, counts, f"left out of {kept.name}", seed=seed).indices]
-    note = f"validated on {len(chosen)} images that are left out of training, at most {most} a class; no test split"
+    instead = ", in place of its own validation split" if "val" in dataset.splits else ""
+    note = f"validated on {len(chosen)} images that are left out of training, at most {most} a class{instead}"
+    note += "; no test split"
     splits = {"train": train, "val": train.subset(torch.from_numpy(np.sort(chosen)))}
     return replace(dataset, splits=splits, notes=(*dataset.notes, note))
 

@@ -39,7 +39,7 @@ def exponential_counts(largest: int, num_classes: int, imbalance: float) -> tupl
     (5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50)
     """
     _require_profile(largest, num_classes, imbalance)
-    # The power of the small number, as the field computes it: 100^(-j/99) would truncate differently in places.
+    # The power of the small number, as the field computes it, so that what is cut off is the same.
     return tuple(int(largest * (1 / imbalance) ** (j / max(num_classes - 1, 1))) for j in range(num_classes))
 
 

@@ -133,6 +133,19 @@ def test_own_data_under_a_recipe_has_what_suits_it(squares: Path) -> None:
         run(*words, "--results", "ledger")
 
 
+def test_compare_ends_with_the_first_run_that_was_evaluated_on_another_split(squares: Path) -> None:
+    arrays = dict(np.load(squares))
+    np.savez("untested.npz", **{name: arrays[name] for name in arrays if "test" not in name})  # type: ignore[arg-type]
+    for name in ("squares", "untested"):
+        Path(f"{name}.yaml").write_text(
+            f"data: {{source: {{name: arrays, path: {name}.npz}}}}\nmethod: cross_entropy\n"
+        )
+    with pytest.raises(ProCoError, match="evaluated on different splits"):
+        run("compare", "squares.yaml", "untested.yaml", "--seeds", "0", "1", "--out", "both", *SMALL)
+    assert RunFolder(Path("both/untested/seed0")).is_finished
+    assert not Path("both/untested/seed1").exists()
+
+
 def test_compare_looks_at_all_folders_before_it_trains_and_notes_other_data(squares: Path) -> None:
     for name in "ab":
         Path(f"{name}.npz").write_bytes(squares.read_bytes())

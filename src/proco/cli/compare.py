@@ -68,7 +68,6 @@ def compare(
         if advice := rate_note(partial(load, recipe), overrides):
             console.print(f"note: {recipe}: {advice}")
     _train_all(runs, console, lanes, results)
-    _require_comparable(runs)
     for note in dict.fromkeys(note for run in runs for note in run.summary["notes"]):
         console.print(f"note: {note}")
     if len({run.summary["data_hash"] for run in runs}) > 1:
@@ -138,6 +137,7 @@ def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path |
                 run.summary = outcome.result()
                 if results is not None:
                     write_entry(results, run.folder, recipe_label(run.recipe))
+                _require_comparable([run for run in runs if run.summary])  # not only when all are trained
     except KeyboardInterrupt:
         typer.echo("proco: stopped. The same command goes on where it was.", err=True)
         raise typer.Exit(130) from None

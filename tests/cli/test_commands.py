@@ -305,6 +305,7 @@ def test_catalogues_list_what_can_be_chosen() -> None:
         (["train", "--resume", "nowhere"], "is not a run folder"),
         (["train", "quickstart/proco", "--resume", "nowhere"], "give nothing else but --device"),
         (["train", "--resume", "nowhere", "--seed", "1"], "give nothing else but --device"),
+        (["train", "quickstart/proco", "--seed", "1", "seed=2"], "give the seed once"),
         (["evaluate", "nowhere"], "is not a run folder"),
         (["compare", "epochs=1"], "give at least one recipe"),
         (["compare", "quickstart/proco", "data=5"], "data: expected settings of its own, got 5"),

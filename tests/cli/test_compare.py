@@ -15,7 +15,12 @@ from proco.training.settings import EngineConfig
 
 def test_recipes_seeds_and_settings_are_told_apart() -> None:
     assert _read(["a", "b", "epochs=3"], []) == (["a", "b"], [0], {"epochs": 3})
-    assert _read(["a"], ["0,1,2"]) == _read(["a", "1", "2"], ["0"]) == (["a"], [0, 1, 2], {})
+    assert (
+        _read(["a"], ["0, 1,2"])
+        == _read(["a", "1,2"], ["0,"])
+        == _read(["a", "1", "2"], ["0"])
+        == (["a"], [0, 1, 2], {})
+    )
 
 
 @pytest.mark.parametrize(
@@ -25,7 +30,9 @@ def test_recipes_seeds_and_settings_are_told_apart() -> None:
         (["a", "a"], [], "every recipe and seed once"),
         (["a", "1", "1"], ["0"], "every recipe and seed once"),
         (["a"], ["2", "2"], "every recipe and seed once"),
-        (["a"], ["one"], "whole numbers, --seeds 0 1 2; got 'one'"),
+        (["a"], ["one"], "whole numbers from 0 on, --seeds 0 1 2; got 'one'"),
+        (["a"], ["-1"], "whole numbers from 0 on, --seeds 0 1 2; got '-1'"),
+        (["a"], [","], "whole numbers from 0 on, --seeds 0 1 2; got ''"),
         (["x/a.yaml", "y/a.yaml"], [], "different names for their folders"),
         (["a", "seed=3"], [], "give the seeds with --seeds"),
     ],

@@ -3,6 +3,7 @@
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from proco.cli.comparison import show_comparison, spread
@@ -39,8 +40,9 @@ def test_uneven_images_are_compared_by_the_mean_of_the_classes() -> None:
     assert "difference: of balanced to a" in text
 
 
-def test_names_are_not_cut_on_a_narrow_terminal() -> None:
-    console = Console(width=80, record=True, file=io.StringIO())
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_names_are_not_cut_on_a_narrow_terminal(width: int) -> None:
+    console = Console(width=width, record=True, file=io.StringIO())
     names = ["cifar100_lt/ablations/logit_adjustment_views", "cifar10_lt/ablations/logit_adjustment_views"]
     runs = [{**summary(90.0, 60.0), "many": 95.0, "few": 5.0, "medium": 90.0}, {**summary(10.0, 5.0), "medium": 9.0}]
     show_comparison(console, dict.fromkeys(names, runs), [0, 1])

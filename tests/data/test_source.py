@@ -86,7 +86,7 @@ def test_folders_that_are_nearly_data_are_told_what_they_lack(tmp_path: Path) ->
         source_of(tmp_path)
     for name in ("1.jpg", "2.PNG", "notes.txt"):
         (tmp_path / name).touch()
-    with pytest.raises(DataError, match="It has 2 images, but not in class folders; if it is itself one"):
+    with pytest.raises(DataError, match=r"Its images \(2\) are not in class folders; if it is the folder of one class"):
         source_of(tmp_path)
     (tmp_path / "deep" / "train" / "cats").mkdir(parents=True)
     (tmp_path / "deep" / "cats").mkdir()

@@ -54,6 +54,10 @@ def test_pooled_intervals_against_a_linear_model() -> None:
 
     for sample, weights in zip(samples, np.eye(len(samples)), strict=True):
         assert Difference.of(sample, scatter).interval == pytest.approx(interval(weights))
+    single = Difference.of(samples[0], scatter, beside_single=True).interval
+    assert single is not None
+    half = stats.t.ppf(0.975, freedom) * np.sqrt(covariance[0, 0] + squares[0] / freedom)
+    assert single == pytest.approx((means[0] - half, means[0] + half))
     together = Difference.of_means(samples, scatter)
     assert together.n == len(values)
     assert together.interval == pytest.approx(interval(np.full(len(samples), 1 / len(samples))))

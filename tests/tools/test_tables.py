@@ -6,7 +6,7 @@ import pytest
 from tests.tools.made_up import entry, recipe
 from tools.results.differences import difference_table, distance_sentence, verdict_sentence
 from tools.results.experiments import LONG, MAIN, METHODS, SHORT, Aim, Grid, Setting
-from tools.results.listings import cost_sentence, departure_list, run_table, time_table, waiting_list
+from tools.results.listings import cost_sentence, departure_list, error_sentence, run_table, time_table, waiting_list
 from tools.results.runs import Runs
 from tools.results.tables import aim_sentence, aim_table, grid_table, group_table, loss_weight_table, probe_table
 
@@ -55,10 +55,10 @@ def test_distance_from_the_paper_is_over_what_was_run() -> None:
     assert distance_sentence(Runs([], RECIPES), "proco") == "ProCo has no run yet where the paper has one."
     entries = [entry(SHORT.recipe("proco"), seed, top1) for seed, top1 in enumerate((50.0, 52.0))]
     sentence = distance_sentence(Runs([*entries, entry(LONG.recipe("proco"), 0, 54.0)], RECIPES), "proco")
-    assert sentence.startswith("Over 1 settings, the best epoch of ProCo is -1.3 to -1.3 points")
+    assert sentence == "In its best epoch ProCo is 1.3 points below what the paper reports (1 settings)."
     recipes = RECIPES | {LONG.recipe("proco"): recipe(published={"top1": 54.2})}
     sentence = distance_sentence(Runs([*entries, entry(LONG.recipe("proco"), 0, 54.0)], recipes), "proco")
-    assert sentence.startswith("Over 2 settings, the best epoch of ProCo is -1.3 to +0.3 points")
+    assert sentence == "In its best epoch ProCo is -0.3 to 1.3 points below what the paper reports (2 settings)."
 
 
 def test_aims_are_reached_by_the_mean_or_missed_by_so_much() -> None:
@@ -74,7 +74,7 @@ def test_aims_are_reached_by_the_mean_or_missed_by_so_much() -> None:
     assert cells(table, "missed") == ["52.8", "why", "52.50 ± 0.71 (2)", "no, by 0.30"]
     assert cells(table, "waiting") == ["50.0", "why", "no run yet", "no run yet"]
     assert "unknown" not in table
-    assert aim_sentence(runs, aims) == "1 of 4 aims were reached."
+    assert aim_sentence(runs, aims) == "1 of 3 aims were reached, 1 missed, 1 not tried yet."
 
 
 def test_no_runs_and_no_recipes_give_a_sentence() -> None:
@@ -129,9 +129,17 @@ def test_settings_are_taken_together_each_alike() -> None:
     # One seed has an interval, by the scatter of the others: t(0.975, 2) = 4.3027, the deviation is 0.1.
     assert rows["CIFAR-100-LT", "50", "200"]["95 % interval"] == "+1.57 to +2.43"
     verdict = verdict_sentence(Runs(entries, recipes), "proco", "bcl")
-    assert verdict.startswith("+1.50 points as the mean of the settings")
     # 4.3027 * 0.1 * sqrt(1/3 + 1) / 2 = 0.248.
-    assert verdict.endswith("In the best epoch +1.50, +1.25 to +1.75; the paper has +1.4.")
+    assert verdict == (
+        "+1.0 to +2.0 points by setting, +1.50 in their mean (95 % interval +1.25 to +1.75); the paper has +1.4 in the mean."
+    )
+    # Beside single runs, 4.3027 * 0.1 * sqrt(1/3 + 1 + 1 + 1) / 2 = 0.393, and for the first 4.3027 * 0.1 * sqrt(4/3).
+    assert rows["mean of all", "", ""]["for single runs"] == "+1.11 to +1.89"
+    assert rows["CIFAR-100-LT", "100", "200"]["for single runs"] == "+0.50 to +1.50"
+    once = [run for run in entries if run["seed"] == 0]
+    assert verdict_sentence(Runs(once, recipes), "proco", "bcl").startswith(
+        "+0.9 to +2.0 points by setting, +1.45 in their mean;"
+    )
     assert "mean of all" not in str(difference_rows(Runs(entries[:3] + entries[6:9], recipes)))
     assert verdict_sentence(Runs([], recipes), "proco", "bcl") == "Fewer than two settings have runs of both."
 
@@ -142,13 +150,13 @@ def test_methods_the_paper_does_not_compare_have_our_columns_only() -> None:
     assert "best epoch" not in table
 
 
-def test_gain_over_the_reference_is_of_the_same_seeds() -> None:
+def test_gain_over_the_reference_is_of_the_means() -> None:
     grid = Grid("part", ["100", "50"], {"with": ["a", "c"], "without": ["b", "d"]}, reference="with")
     entries = [entry("a", seed, top1) for seed, top1 in enumerate((50.0, 51.0, 40.0))]
     entries += [entry("b", seed, top1) for seed, top1 in enumerate((49.0, 51.5))]
     table = grid_table(Runs(entries, {"c": recipe(), "d": recipe()}), grid)
     assert cells(table, "with")[3::4] == ["-", "-"]
-    assert cells(table, "without")[3::4] == ["-0.25 (2)", "-"]
+    assert cells(table, "without")[3::4] == ["+3.25", "-"]
 
 
 def test_cost_is_a_range_over_the_settings() -> None:
@@ -161,8 +169,19 @@ def test_cost_is_a_range_over_the_settings() -> None:
     }
     entries = [entry(setting.recipe(name), seconds=s, lanes=2) for (setting, name), s in seconds.items()]
     entries += [entry(SHORT.recipe("proco"), 1, seconds=1.0)]  # alone, so of another kind
+    entries += [entry(other.recipe("proco_plus"), 1, seconds=1.0, lanes=3)]
     assert "takes 4.2 to 5.0 times as long as ProCo's" in cost_sentence(Runs(entries, {}), "proco_plus", "proco")
     assert cost_sentence(Runs([], {}), "proco_plus", "proco") == ""
+
+
+def test_scatter_of_seeds_is_that_of_all_recipes() -> None:
+    tops = {"a": (50.0, 51.0), "b": (40.0, 42.0), "c": (30.0,)}
+    entries = [entry(name, seed, top1) for name, row in tops.items() for seed, top1 in enumerate(row)]
+    # sqrt((0.5 + 2) / 2) = 1.118, times sqrt(0.7) = 0.935.
+    sentence = error_sentence(Runs(entries, {}))
+    assert "scatter by 1.12" in sentence
+    assert sentence.endswith("a standard error of 0.9.")
+    assert error_sentence(Runs([entry("c")], {})) == ""
 
 
 def test_recipes_without_a_run_are_named() -> None:
@@ -179,8 +198,8 @@ def test_loss_weights_are_read_from_the_settings() -> None:
         entry(SHORT.recipe("logit_adjustment"), 0, 49.0),
     ]
     table = loss_weight_table(Runs(entries, RECIPES | {"cifar100_lt/ablations/alpha_5": recipe(weight=5)}))
-    assert cells(table, "0 (logit adjustment)") == ["49.00 (1)", "49.50", "-2.00 (1)"]
-    assert cells(table, "0.3") == ["50.00 (1)", "50.50", "-1.00 (1)"]
+    assert cells(table, "0 (logit adjustment)") == ["49.00 (1)", "49.50", "-2.00"]
+    assert cells(table, "0.3") == ["50.00 (1)", "50.50", "-1.00"]
     assert cells(table, "1") == ["51.00 (1)", "51.50", "-"]
     assert cells(table, "5") == ["no run yet", "-", "-"]
 

@@ -265,5 +265,6 @@ def test_a_batch_size_without_a_rate_is_answered_with_the_one_in_proportion(tmp_
     (tmp_path / "cats" / "1.png").touch()
     own = partial(load_own_data, tmp_path, None)
     assert "for batches of 16 try optim.lr=0.0187" in rate_note(own, {"batch_size": 16})
+    assert "for batches of 83 try optim.lr=0.0973" in rate_note(own, {"batch_size": 1024}, 83)  # there are no more
     for settled in ({}, {"batch_size": 256}, {"batch_size": "auto"}, {"batch_size": 64, "optim": {"lr": 0.1}}):
         assert rate_note(recipe, settled) == ""

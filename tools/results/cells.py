@@ -1,7 +1,6 @@
 """How numbers and tables are written on the page."""
 
 from collections.abc import Mapping, Sequence
-from statistics import mean
 
 from benchmarks.measure import markdown
 
@@ -23,8 +22,3 @@ def number(value: float | None, digits: int = 2, *, signed: bool = False) -> str
 def spread_or_no_run(spread: Spread | None) -> str:
     """Write mean, deviation and number of seeds."""
     return NO_RUN if spread is None else str(spread)
-
-
-def gain_or_dash(differences: Sequence[float]) -> str:
-    """Write the mean of differences and their number; a dash stands for none."""
-    return f"{mean(differences):+.2f} ({len(differences)})" if differences else "-"

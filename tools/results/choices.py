@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import mean
 
-from tools.results.cells import NO_RUN, gain_or_dash, number, table
+from tools.results.cells import NO_RUN, number, table
 from tools.results.runs import Entry, Runs
 from tools.results.spread import Spread, paired
 from tools.results.tables import GROUPS
@@ -32,7 +32,7 @@ def choice_table(runs: Runs) -> str:
             "what it is": about + (f" With {changes}." if changes else ""),
             "accuracy": str(Spread.of(list(_by_seed(entries).values()))),
             "seeds": ", ".join(str(seed) for seed in sorted(_by_seed(entries))),
-            "over base": gain_or_dash(gains),
+            "over base": f"{mean(gains):+.2f} ({len(gains)})" if gains else "-",
             **{name: _mean(entries, figure) for figure, name in _GROUPS.items()},
         }
         rows.append((base is not entries, -mean(gains) if gains else 0.0, row))

@@ -35,7 +35,8 @@ def compare(runs: Runs, method: str, other: str) -> list[Comparison]:
     Two or three seeds tell little of how far differences scatter, those of all settings together more: intervals are
     made with one deviation for all.
     """
-    last, best = (_Samples.of(runs, method, other, figure) for figure in (LAST, BEST))
+    last = _Samples.of(runs, method, other, LAST)
+    best = _Samples.of(runs, method, other, BEST, beside_single=True)
     papers = {setting: _paper(runs, setting.recipe(method), setting.recipe(other)) for setting in SETTINGS}
     rows = [Comparison(setting, last.at(setting), best.at(setting), papers[setting]) for setting in SETTINGS]
     if len(last.by_setting) < 2:
@@ -43,11 +44,6 @@ def compare(runs: Runs, method: str, other: str) -> list[Comparison]:
     reported = [paper for setting in last.by_setting if (paper := papers[setting]) is not None]
     is_complete = len(reported) == len(last.by_setting)
     return [*rows, Comparison(None, last.of_all(), best.of_all(), mean(reported) if is_complete else None)]
-
-
-def scatter(runs: Runs, method: str, other: str) -> Scatter | None:
-    """Return how far differences of the last epoch scatter from seed to seed."""
-    return _Samples.of(runs, method, other, LAST).scatter
 
 
 def difference_table(runs: Runs, method: str, other: str) -> str:
@@ -58,15 +54,14 @@ def difference_table(runs: Runs, method: str, other: str) -> str:
 
 
 def verdict_sentence(runs: Runs, method: str, other: str) -> str:
-    """Say what the mean of all settings is, beside the paper's."""
-    *_, last_row = compare(runs, method, other)
-    if last_row.setting is not None or last_row.last is None:
+    """Say what the difference is over all settings, beside the paper's."""
+    *at_each, of_all = compare(runs, method, other)
+    means = [row.last.mean for row in at_each if row.last is not None]
+    if of_all.setting is not None or of_all.last is None:
         return "Fewer than two settings have runs of both."
-    ours = f"{last_row.last.mean:+.2f} points as the mean of the settings, 95 % interval {_interval(last_row.last)}"
-    best = last_row.best
-    if last_row.paper is None or best is None:
-        return f"{ours}."
-    return f"{ours}. In the best epoch {best.mean:+.2f}, {_interval(best)}; the paper has {last_row.paper:+.1f}."
+    interval = f" (95 % interval {_interval(of_all.last)})" if of_all.last.interval else ""
+    ours = f"{min(means):+.1f} to {max(means):+.1f} points by setting, {of_all.last.mean:+.2f} in their mean{interval}"
+    return f"{ours}." if of_all.paper is None else f"{ours}; the paper has {of_all.paper:+.1f} in the mean."
 
 
 def distance_sentence(runs: Runs, method: str) -> str:
@@ -79,11 +74,9 @@ def distance_sentence(runs: Runs, method: str) -> str:
     ]
     if not pairs:
         return f"{METHODS[method]} has no run yet where the paper has one."
-    gaps = sorted(best - paper for best, paper in pairs)
-    return (
-        f"Over {len(gaps)} settings, the best epoch of {METHODS[method]} is {gaps[0]:+.1f} to {gaps[-1]:+.1f} points "
-        "from what the paper reports."
-    )
+    gaps = sorted(paper - best for best, paper in pairs)
+    far = f"{gaps[0]:.1f} to {gaps[-1]:.1f}" if len(gaps) > 1 else f"{gaps[0]:.1f}"
+    return f"In its best epoch {METHODS[method]} is {far} points below what the paper reports ({len(gaps)} settings)."
 
 
 def _row(comparison: Comparison, *, is_reported: bool) -> dict[str, str]:
@@ -97,7 +90,7 @@ def _row(comparison: Comparison, *, is_reported: bool) -> dict[str, str]:
     }
     if is_reported:
         row["best epoch"] = number(comparison.best and comparison.best.mean, signed=True)
-        row["its interval"] = _interval(comparison.best)
+        row["for single runs"] = _interval(comparison.best)
         row["paper"] = number(comparison.paper, 1, signed=True)
     return row | {"the intervals" if is_reported else "the interval": comparison.reading()}
 
@@ -107,25 +100,29 @@ class _Samples(NamedTuple):
 
     by_setting: dict[Setting, list[float]]
     scatter: Scatter | None
+    beside_single: bool
 
     @classmethod
-    def of(cls, runs: Runs, method: str, other: str, figure: str) -> "_Samples":
-        """Compare two methods."""
+    def of(cls, runs: Runs, method: str, other: str, figure: str, *, beside_single: bool = False) -> "_Samples":
+        """Compare two methods; beside_single: for comparing with the differences of single runs."""
         by_setting = {
             setting: differences
             for setting in SETTINGS
             if (differences := paired(*(runs.values(setting.recipe(name), figure) for name in (method, other))))
         }
-        return cls(by_setting, Scatter.pooled(list(by_setting.values())))
+        return cls(by_setting, Scatter.pooled(list(by_setting.values())), beside_single)
 
     def at(self, setting: Setting) -> Difference | None:
         """Return the difference at a setting, None where there is none."""
         differences = self.by_setting.get(setting)
-        return None if differences is None else Difference.of(differences, self.scatter)
+        return None if differences is None else self._summarise([differences])
 
     def of_all(self) -> Difference:
         """Return the mean over the settings, each counting the same."""
-        return Difference.of_means(list(self.by_setting.values()), self.scatter)
+        return self._summarise(list(self.by_setting.values()))
+
+    def _summarise(self, samples: list[list[float]]) -> Difference:
+        return Difference.of_means(samples, self.scatter, beside_single=self.beside_single)
 
 
 def _paper(runs: Runs, first: str, second: str) -> float | None:

@@ -1,11 +1,13 @@
 """Run by run: time, figures, and settings that differ."""
 
 from collections.abc import Sequence
+from math import sqrt
 from statistics import mean
 
 from tools.results.cells import number, table
 from tools.results.experiments import METHODS, SETTINGS
 from tools.results.runs import Entry, Runs
+from tools.results.spread import Scatter
 from tools.results.tables import GROUPS
 
 
@@ -48,19 +50,29 @@ def _seconds(entries: Sequence[Entry]) -> str:
 
 
 def cost_sentence(runs: Runs, method: str, other: str) -> str:
-    """Say how many times as long as another a method trains, by runs side by side, which share the GPU among them."""
-    pairs = [[_shared_seconds(runs.of(setting.recipe(name))) for name in (method, other)] for setting in SETTINGS]
-    ratios = sorted(first / second for first, second in pairs if first and second)
+    """Say how many times as long as another a method trains, by runs with as many others beside them."""
+    ratios = []
+    for setting in SETTINGS:
+        entries = [runs.of(setting.recipe(name)) for name in (method, other)]
+        for lanes in {entry["lanes"] for entry in entries[0]} & {entry["lanes"] for entry in entries[1]}:
+            first, second = (mean(run["seconds"] for run in some if run["lanes"] == lanes) for some in entries)
+            ratios.append(first / second)
     if not ratios:
         return ""
+    times = f"{min(ratios):.1f}" + (f" to {max(ratios):.1f}" if len(ratios) > 1 else "")
+    return f"Training takes {times} times as long as {METHODS[other]}'s, by runs that had as many others beside them."
+
+
+def error_sentence(runs: Runs) -> str:
+    """Say how far the runs of a recipe scatter, and how far a difference of two means does for it."""
+    common = Scatter.pooled([list(runs.values(recipe).values()) for recipe in {run["recipe"] for run in runs.tested}])
+    if common is None:
+        return ""
+    error = common.deviation * sqrt(1 / 2 + 1 / 5)
     return (
-        f"By the table of times training takes {ratios[0]:.1f} to {ratios[-1]:.1f} times as long as {METHODS[other]}'s."
+        f"Seeds of a recipe scatter by {common.deviation:.2f} (all recipes together), so that of two against five the\n"
+        f"difference has a standard error of {error:.1f}."
     )
-
-
-def _shared_seconds(entries: Sequence[Entry]) -> float | None:
-    shared = [entry["seconds"] / entry["lanes"] for entry in entries if entry["lanes"] > 1]
-    return mean(shared) if shared else None
 
 
 def waiting_list(runs: Runs) -> str:

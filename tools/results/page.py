@@ -1,11 +1,17 @@
 """The page docs/results.md: the text around tables and figures."""
 
-from math import sqrt
-
 from tools.results import experiments
 from tools.results.choices import choice_table
-from tools.results.differences import difference_table, distance_sentence, scatter, verdict_sentence
-from tools.results.listings import cost_sentence, departure_list, hardware_list, run_table, time_table, waiting_list
+from tools.results.differences import difference_table, distance_sentence, verdict_sentence
+from tools.results.listings import (
+    cost_sentence,
+    departure_list,
+    error_sentence,
+    hardware_list,
+    run_table,
+    time_table,
+    waiting_list,
+)
 from tools.results.runs import Runs
 from tools.results.series import BATCH_SIZE, LEARNING_CURVES, LOSS_WEIGHT, drawable
 from tools.results.tables import aim_sentence, aim_table, grid_table, group_table, loss_weight_table, probe_table
@@ -27,8 +33,8 @@ written by hand.
   single runs, so they compare with "best" rather than with "ours"; those of the others presumably too.
 - **imbalance**: training images of the largest class over those of the smallest. Where a table has several, the heads
   of its columns begin with it.
-- Hardware: {hardware}. Of other versions of torch, the one that the
-  package is tested with among them, nothing is shown here.
+- Hardware: {hardware}. No run here had another version of torch, not
+  even the one that the tests have.
 
 A recipe is a file of settings in the package; "All runs" and `proco recipes` have their names. Its runs, and their
 entries in `results/`, are made by
@@ -62,7 +68,7 @@ def _summary(runs: Runs) -> str:
 ## In short
 
 - {distance_sentence(runs, "proco")}
-  The official code, run once at imbalance 100 on the same data and GPU, was 0.6 below.
+  The official code, run once at imbalance 100 on the same data and GPU, was 0.6 below it in its best.
 - {_difference_heading("proco", "bcl")}: {verdict_sentence(runs, "proco", "bcl")}
 - {_difference_heading("proco", "logit_adjustment")}: {verdict_sentence(runs, "proco", "logit_adjustment")}
 - {_difference_heading("proco_plus", "proco")}: {verdict_sentence(runs, "proco_plus", "proco")}
@@ -96,9 +102,9 @@ _AIMS = """\
 
 ProCo+ was to reach the paper's numbers for ProCo, though they are of the best epoch, and on CIFAR-100-LT at imbalance
 100 more than the 53.16 % of ConCutMix (2024), the most that we know to be published for one ResNet-32 in 200 epochs.
-ConCutMix has no teacher. At equal cost compares what is "not taught", and that is below it. Larger networks were to
-reach 57.0 %, which BalPoE has with seven experts in 400 epochs (SHIKE has 56.34 % with three in 200, as here), and
-58.5 %, above the 58.41 % of GLMC with MaxNorm and a wide network.
+ConCutMix has no teacher: the fair comparison at equal cost is the network that is "not taught", and it is below.
+Larger networks were to reach 57.0 %, which BalPoE has with seven experts in 400 epochs (SHIKE has 56.34 % with three in
+200, as here), and 58.5 %, above the 58.41 % of GLMC with MaxNorm and a wide network.
 
 {}
 
@@ -141,10 +147,12 @@ best, where the paper has 52.8 %.
 
 Differences in points, seed by seed over the seeds that both methods have (their number in brackets), with a 95 %
 t-interval of the mean. Three seeds say little of the spread, so the intervals of a table are made with one standard
-deviation, pooled over its settings. Whether there is a difference is read from the last epoch; the paper's are compared
-with the best one, which it reports. The intervals are of our runs alone: the paper's differences have a spread of their
-own, which is not known. Of the rows for single settings one in twenty is wrong by chance; the last row is their mean,
-each setting counting the same, and says most."""
+deviation, pooled over its settings; it is probably smaller at imbalance 10. About one in twenty such intervals misses
+the true difference, so single rows say little. The last row is their mean, each setting counting the same; its interval
+says what other seeds would give, not what other data would.
+
+Whether there is a difference is read from the last epoch. The paper's are compared with the best epoch, which it
+reports, and with an interval in which differences of single runs lie that scatter as ours do ("for single runs")."""
     pairs = (("proco", "bcl"), ("proco", "logit_adjustment"), ("proco_plus", "proco"))
     parts = [part for pair in pairs for part in _difference(runs, *pair)]
     return "\n\n".join([text, *parts])
@@ -160,14 +168,12 @@ def _difference_heading(method: str, other: str) -> str:
 
 
 def _ablations(runs: Runs) -> str:
-    found = [scatter(runs, "proco", other) for other in ("bcl", "logit_adjustment")]
-    errors = [common.deviation / sqrt(2) for common in found if common is not None]
-    error = f" Over two seeds its standard error is about {max(errors):.1f}." if errors else ""
+    error = error_sentence(runs)
     return f"""\
 ## Ablations
 
-CIFAR-100-LT, 200 epochs; imbalance 100 where nothing else is said. "over ProCo" is the mean difference over the seeds
-that both have (their number in brackets), not that of the means beside it, which may be of other seeds.{error}
+CIFAR-100-LT, 200 epochs; imbalance 100 where nothing else is said. "over ProCo" is the difference of the means.
+{error}
 
 ### Class complements
 
@@ -175,8 +181,8 @@ What stands for a class in the contrast.
 
 {grid_table(runs, experiments.COMPLEMENTS)}
 
-The paper finds the distribution a point better than prototypes. Here it is better by a part of that, in two seeds:
-most of what the contrast gains over logit adjustment it gains with any of them.
+The paper finds the distribution a point better than prototypes. Here the four lie within each other's spread: what the
+contrast gains over logit adjustment it gains with any of them.
 
 ### Combinations
 
@@ -188,7 +194,8 @@ MM: margins by class frequency.
 Two rows say something else than the paper's. Prototypes that are learnt, alone and without margins (CC), do as well as
 ProCo; the paper gains nothing by them. And ProCo with the contrast of samples beside it, the two losses added, is worse
 than either; the paper's loses little, but does not say how the two were weighted. Their sum has twice the weight that
-the contrast has elsewhere, and by the table of weights below ProCo alone loses about as much by that.
+the contrast has elsewhere, and by more weight ProCo alone loses too (1.5 and 2.5 below); the run with half the weight
+each is to tell.
 
 ### Form of the loss
 
@@ -211,7 +218,7 @@ it is with AutoAugment, but logit adjustment is still far below:
 
 ### Weight of the contrastive loss
 
-The paper shows a figure without numbers, with the best accuracy at 1; so it is here.
+The paper shows a figure without numbers, with the best accuracy at 1; so it is here, by about twice the standard error.
 
 {_figure(runs, LOSS_WEIGHT, "Test accuracy by the weight of the contrastive loss")}{loss_weight_table(runs)}
 

@@ -38,22 +38,25 @@ class Difference:
     n: int
 
     @classmethod
-    def of(cls, differences: Sequence[float], scatter: "Scatter | None") -> "Difference":
-        """Summarise one difference or more, whose scatter is known from these or others as well."""
-        error = 0.0 if scatter is None else scatter.deviation / sqrt(len(differences))
-        return cls._about(mean(differences), error, len(differences), scatter)
+    def of(
+        cls, differences: Sequence[float], scatter: "Scatter | None", *, beside_single: bool = False
+    ) -> "Difference":
+        """Summarise one difference or more, whose scatter is known from these or others as well.
+
+        beside_single: the interval is for comparing with a single difference that scatters as these do.
+        """
+        return cls.of_means([differences], scatter, beside_single=beside_single)
 
     @classmethod
-    def of_means(cls, samples: Sequence[Sequence[float]], scatter: "Scatter | None") -> "Difference":
+    def of_means(
+        cls, samples: Sequence[Sequence[float]], scatter: "Scatter | None", *, beside_single: bool = False
+    ) -> "Difference":
         """Summarise samples, each of one difference or more: the mean of their means, each counting the same."""
-        share = sqrt(sum(1 / len(sample) for sample in samples)) / len(samples)
-        error = 0.0 if scatter is None else scatter.deviation * share
-        return cls._about(mean(mean(sample) for sample in samples), error, sum(map(len, samples)), scatter)
-
-    @classmethod
-    def _about(cls, middle: float, error: float, n: int, scatter: "Scatter | None") -> "Difference":
+        middle, n = mean(mean(sample) for sample in samples), sum(map(len, samples))
         if scatter is None:
             return cls(middle, None, n)
+        variances = [1 / len(sample) + (1 if beside_single else 0) for sample in samples]
+        error = scatter.deviation * sqrt(sum(variances)) / len(samples)
         half = float(student_t.ppf((1 + CONFIDENCE) / 2, scatter.freedom)) * error
         return cls(middle, (middle - half, middle + half), n)
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from tools.results.cells import NO_RUN, gain_or_dash, number, spread_or_no_run, table
+from tools.results.cells import NO_RUN, number, spread_or_no_run, table
 from tools.results.experiments import METHODS, NAMES, SHORT, Aim, Grid, Setting
 from tools.results.runs import Runs
 from tools.results.series import loss_weights, probes
-from tools.results.spread import paired
 
 GROUPS = {"top1": "all", "many": "many", "medium": "medium", "few": "few"}
 
@@ -33,8 +32,11 @@ def grid_table(runs: Runs, grid: Grid) -> str:
 
 
 def _gain(runs: Runs, recipe: str, reference: str) -> str:
-    """Write by how much a recipe is above another, over the seeds that both have."""
-    return "-" if recipe == reference else gain_or_dash(paired(runs.values(recipe), runs.values(reference)))
+    """Write by how much the mean of a recipe is above that of another."""
+    ours, other = runs.spread(recipe), runs.spread(reference)
+    if recipe == reference or ours is None or other is None:
+        return "-"
+    return number(ours.mean - other.mean, signed=True)
 
 
 def _best(runs: Runs, recipe: str) -> str:
@@ -59,21 +61,28 @@ def group_table(runs: Runs, setting: Setting) -> str:
 def aim_table(runs: Runs, aims: Sequence[Aim]) -> str:
     """Return what was to be reached and whether it was, by the mean of the last epoch."""
     rows = []
-    for aim in aims:
-        wanted = runs.paper(aim.wanted) if isinstance(aim.wanted, str) else aim.wanted
+    for aim, wanted in _known(runs, aims):
         spread = runs.spread(aim.recipe)
-        if wanted is not None:
-            missing = NO_RUN if spread is None else f"no, by {wanted - spread.mean:.2f}"
-            reached = "yes" if spread is not None and spread.mean >= wanted else missing
-            ours = spread_or_no_run(spread)
-            rows.append({"what": aim.name, "aim": number(wanted, 1), "why": aim.why, "ours": ours, "reached": reached})
+        missing = NO_RUN if spread is None else f"no, by {wanted - spread.mean:.2f}"
+        reached = "yes" if spread is not None and spread.mean >= wanted else missing
+        ours = spread_or_no_run(spread)
+        rows.append({"what": aim.name, "aim": number(wanted, 1), "why": aim.why, "ours": ours, "reached": reached})
     return table(rows)
 
 
 def aim_sentence(runs: Runs, aims: Sequence[Aim]) -> str:
-    """Say how many aims were reached."""
-    reached = aim_table(runs, aims).count("| yes ")
-    return f"{reached} of {len(aims)} aims were reached."
+    """Say how many aims were reached, and how many wait for a run."""
+    found = [(runs.spread(aim.recipe), wanted) for aim, wanted in _known(runs, aims)]
+    reached = sum(spread is not None and spread.mean >= wanted for spread, wanted in found)
+    waiting = sum(spread is None for spread, _ in found)
+    missed = len(found) - reached - waiting
+    return f"{reached} of {len(found)} aims were reached, {missed} missed, {waiting} not tried yet."
+
+
+def _known(runs: Runs, aims: Sequence[Aim]) -> list[tuple[Aim, float]]:
+    """Return the aims that are known, and what is wanted; the paper does not report every recipe."""
+    wanted = [runs.paper(aim.wanted) if isinstance(aim.wanted, str) else aim.wanted for aim in aims]
+    return [(aim, value) for aim, value in zip(aims, wanted, strict=True) if value is not None]
 
 
 def loss_weight_table(runs: Runs) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from proco.training.run_folder import RunFolder
     from proco.training.settings import EngineConfig, TrainConfig
 
+_SEEDS = re.compile(r"[\d,]+")
+
 
 def compare(
     words: Annotated[
         list[str], typer.Argument(metavar="RECIPE... [SETTING=VALUE]...", help="Recipes, and settings over them all.")
     ],
-    seeds: Annotated[list[str] | None, typer.Option(help="Seeds of the runs: --seeds 0 1 2.")] = None,
+    seeds: Annotated[list[str] | None, typer.Option(help="Seeds of the runs: --seeds 0 1 2, or 0,1,2.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Own data, as for proco train, in place of that of the recipes.")
     ] = None,
@@ -98,11 +101,12 @@ def _read(words: list[str], seed_words: list[str]) -> tuple[list[str], list[int]
     from proco.config import read_assignments
     from proco.errors import ConfigError
 
-    given = [seed for word in seed_words for seed in word.split(",") if seed]
-    if wrong := [word for word in given if not word.isdecimal()]:
-        raise ConfigError(f"seeds are whole numbers, --seeds 0 1 2; got {wrong[0]!r}.")
-    seeds = [int(word) for word in [*given, *(word for word in words if word.isdecimal())]] or [0]
-    recipes = [word for word in words if "=" not in word and not word.isdecimal()]
+    further = [word for word in words if _SEEDS.fullmatch(word)]
+    given = [seed.strip() for word in [*seed_words, *further] for seed in word.strip(" ,").split(",")]
+    if wrong := [seed for seed in given if not seed.isdecimal()]:
+        raise ConfigError(f"seeds are whole numbers from 0 on, --seeds 0 1 2; got {wrong[0]!r}.")
+    seeds = [int(seed) for seed in given] or [0]
+    recipes = [word for word in words if "=" not in word and word not in further]
     if not recipes or len(set(recipes)) < len(recipes) or len(set(seeds)) < len(seeds):
         raise ConfigError("give at least one recipe, and every recipe and seed once.")
     labels = [recipe_label(recipe) for recipe in recipes]

@@ -16,21 +16,25 @@ Summary = Mapping[str, Any]
 def show_comparison(console: Console, summaries: Mapping[str, Sequence[Summary]], seeds: Sequence[int]) -> None:
     """Print a table of the summaries of each named recipe, one a seed, and their differences to the first recipe's.
 
-    The folder that all names begin with is left out. Where the console is narrow, groups lose their spreads.
+    The folder that all names begin with is left out. Where the console is narrow, groups lose their spreads, and then
+    their columns.
     """
     folders = {f"{PurePosixPath(name).parent}/" for name in summaries}
     shared = folders.pop() if len(folders) == 1 else ""
     named = {name.removeprefix(shared): runs for name, runs in summaries.items()}
     shown = headings(summary for runs in named.values() for summary in runs)
-    table = _comparison_table(named, seeds, shown)
-    wanted = console.measure(table, options=console.options.update(width=1000)).maximum
-    if wanted > console.width:  # rather than cut names
-        table = _comparison_table(named, seeds, shown, spreads_of_groups=False)
-    console.print(table)
+    *_, (key, heading) = shown.items()
+    tables = [
+        _comparison_table(named, seeds, shown),
+        _comparison_table(named, seeds, shown, spreads_of_groups=False),
+        _comparison_table(named, seeds, {key: heading}),
+    ]
+    unbounded = console.options.update(width=1000)
+    fitting = (table for table in tables if console.measure(table, options=unbounded).maximum <= console.width)
+    console.print(next(fitting, tables[-1]))
     explain_balanced(console, shown)
     if len(summaries) > 1:
-        *_, decisive = shown.values()
-        console.print(f"difference: of {decisive} to {next(iter(named))}, seed by seed")
+        console.print(f"difference: of {heading} to {next(iter(named))}, seed by seed")
 
 
 def _comparison_table(

@@ -8,6 +8,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+_NAME_WIDTH = 10  # what a name has at least, however narrow the terminal
+_SHOWN = 0.1  # percent: finer differences are not seen in a table
+
 
 def make_console() -> Console:
     """Return a console that takes no word for an instruction: a class may be called `[red]`."""
@@ -25,15 +28,15 @@ def headings(summaries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     That is the accuracy of all images where classes have equally many of them, and else the mean of the classes': of
     uneven images the frequent classes have most, and what ignores the rare ones looks good on them.
     """
-    is_even = all(isclose(summary["top1"], summary["balanced_accuracy"], abs_tol=1e-3) for summary in summaries)
+    is_even = all(isclose(summary["top1"], summary["balanced_accuracy"], abs_tol=_SHOWN / 2) for summary in summaries)
     shown = {"many": "many", "medium": "medium", "few": "few", "top1": "all"}
     return shown if is_even else shown | {"balanced_accuracy": "balanced"}
 
 
 def accuracy_table(title: str, columns: Iterable[str]) -> Table:
-    """Return an empty table: a column for names, which are never cut, then those of numbers."""
+    """Return an empty table: a column for names, which go on in another line where they do not fit, and of numbers."""
     table = Table(title=title, box=box.SIMPLE, title_justify="left")
-    table.add_column("", overflow="fold")
+    table.add_column("", overflow="fold", min_width=_NAME_WIDTH)
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     return table

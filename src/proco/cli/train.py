@@ -1,5 +1,6 @@
 """`proco train`: a recipe, or a folder of images, to a trained network and an honest figure."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ def train(
         Path | None, typer.Option(help="Run folder; by default a new one under runs/, named by the recipe.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of weights, order and views; the same as seed=1.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of weights, order and views; the same as seed=1.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1; the same as engine.device.")] = None,
 ) -> None:
     """Train a network: proco train RECIPE, proco train --data PATH, or proco train --resume FOLDER.
@@ -40,7 +41,7 @@ def train(
     from proco.training.trainer import Trainer
 
     recipe, assignments = split_words(words or [])
-    advice = ""
+    advise: Callable[[int], str] | None = None
     if resume is not None:
         if recipe or assignments or data or out or seed is not None:
             raise ConfigError("--resume takes the settings of the run in the folder; give nothing else but --device.")
@@ -57,8 +58,10 @@ def train(
         else:
             raise ConfigError("what should be trained? Name a recipe (proco recipes lists them) or give --data PATH.")
         overrides = read_assignments([*assignments, *([] if seed is None else [f"seed={seed}"])])
+        if seed is not None and any(word.startswith("seed=") for word in assignments):
+            raise ConfigError("give the seed once, with --seed or as seed=.")
         config = load(overrides)
-        advice = rate_note(load, overrides)
+        advise = partial(rate_note, load, overrides)
         name = recipe_label(recipe) if recipe else (data or Path()).resolve().stem
     if device is not None:
         config = replace(config, engine=replace(config.engine, device=device))
@@ -78,7 +81,8 @@ def train(
             f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, in "
             f"batches of {trainer.batch_size}, on {trainer.device}. Run folder: {folder.path}"
         )
-        for note in [*([advice] if advice else []), *dataset.notes]:
+        advice = "" if advise is None else advise(trainer.batch_size)
+        for note in filter(None, [advice, *dataset.notes]):
             console.print(f"note: {note}")
         try:
             with progress_for(console) as listener:

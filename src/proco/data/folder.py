@@ -46,7 +46,7 @@ class Folder(FileSource):
         if not path.is_dir():
             return ""
         if beside := sum(is_image(file) for file in path.iterdir()):
-            return f"It has {beside} images, but not in class folders; if it is itself one, name the folder above it."
+            return f"Its images ({beside}) are not in class folders; if it is the folder of one class, name that above."
         return "" if any(is_image(file) for file in _files_below(path)) else "There is no image in it."
 
     def listing(self) -> Listing:

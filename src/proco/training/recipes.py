@@ -77,17 +77,19 @@ def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainCo
     return _from_anywhere(config)
 
 
-def rate_note(load: Callable[..., TrainConfig], overrides: Settings) -> str:
-    """Say which learning rate is in proportion where a batch size, but no rate, is set over what load gives."""
-    wanted = overrides.get("batch_size")
-    if not isinstance(wanted, int) or "lr" in overrides.get("optim", {}):
+def rate_note(load: Callable[..., TrainConfig], overrides: Settings, batch_size: int | None = None) -> str:
+    """Say which learning rate is in proportion where a batch size, but no rate, is set over what load gives.
+
+    batch_size: what batches really have, where that is known; there may be fewer images than were asked for.
+    """
+    if not isinstance(overrides.get("batch_size"), int) or "lr" in overrides.get("optim", {}):
         return ""
-    before = load()
+    before, made = load(), batch_size or overrides["batch_size"]
     usual = AUTO_RATE_BATCH if before.batch_size == "auto" else before.batch_size
-    if wanted == usual:
+    if made == usual:
         return ""
-    rate, fitting = f"{before.optim.lr:g}", f"{before.optim.lr * wanted / usual:.3g}"
-    return f"optim.lr={rate} is the rate for batches of {usual}; for batches of {wanted} try optim.lr={fitting}."
+    rate, fitting = f"{before.optim.lr:g}", f"{before.optim.lr * made / usual:.3g}"
+    return f"optim.lr={rate} is the rate for batches of {usual}; for batches of {made} try optim.lr={fitting}."
 
 
 def _names_views(method: Any) -> bool:

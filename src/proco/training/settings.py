@@ -101,7 +101,7 @@ class TrainConfig:
     """Of the weights, the order and the views; the subset of a long-tailed profile has its own."""
     ema: float | None = None
     """Decay of an average of the weights, which is then what is evaluated and kept; 0.999 is usual. After t steps it
-    is (1 + t)/(10 + t) at most: however few they are, the average looks back on no more than a tenth of them."""
+    is (1 + t)/(10 + t) at most: however few they are, the average looks back a tenth of them in the mean, or less."""
     renew_statistics: bool = False
     """Take the batch statistics of the average anew, over the views of an epoch, whenever it is evaluated: the average
     of those that the weights had on their way need not be those of the average of the weights."""

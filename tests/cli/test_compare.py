@@ -15,12 +15,8 @@ from proco.training.settings import EngineConfig
 
 def test_recipes_seeds_and_settings_are_told_apart() -> None:
     assert _read(["a", "b", "epochs=3"], []) == (["a", "b"], [0], {"epochs": 3})
-    assert (
-        _read(["a"], ["0, 1,2"])
-        == _read(["a", "1,2"], ["0,"])
-        == _read(["a", "1", "2"], ["0"])
-        == (["a"], [0, 1, 2], {})
-    )
+    for words, seeds in ((["a"], ["0, 1,2"]), (["a", "1,2"], ["0,"]), (["a", "1", "2"], ["0"])):
+        assert _read(words, seeds) == (["a"], [0, 1, 2], {})
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,8 @@ def test_settings_are_taken_together_each_alike() -> None:
     verdict = verdict_sentence(Runs(entries, recipes), "proco", "bcl")
     # 4.3027 * 0.1 * sqrt(1/3 + 1) / 2 = 0.248.
     assert verdict == (
-        "+1.0 to +2.0 points by setting, +1.50 in their mean (95 % interval +1.25 to +1.75); the paper has +1.4 in the mean."
+        "+1.0 to +2.0 points by setting, +1.50 in their mean (95 % interval +1.25 to +1.75); "
+        "the paper has +1.4 in the mean."
     )
     # Beside single runs, 4.3027 * 0.1 * sqrt(1/3 + 1 + 1 + 1) / 2 = 0.393, and for the first 4.3027 * 0.1 * sqrt(4/3).
     assert rows["mean of all", "", ""]["for single runs"] == "+1.11 to +1.89"

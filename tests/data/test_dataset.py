@@ -203,7 +203,7 @@ def test_left_out_images_are_in_the_order_of_the_data_and_there_is_no_test() -> 
     assert set(made.splits) == {"train", "val"}
     assert "validation split" not in made.notes[-1]
     validated = replace(dataset, splits={**dataset.splits, "val": dataset.splits["test"]})
-    assert "in place of its own validation split" in validate_on_left_out(validated, kept, 8).notes[-1]
+    assert "its own validation split is not used" in validate_on_left_out(validated, kept, 8).notes[-1]
 
 
 def test_results_are_about_the_test_where_there_is_one() -> None:

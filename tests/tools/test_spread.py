@@ -25,7 +25,7 @@ def test_pairs_are_the_seeds_that_both_have() -> None:
 
 def test_interval_of_one_sample_by_hand_and_against_scipy() -> None:
     # t(0.975, 2) = 4.3027 as printed in tables; the deviation is 1.
-    difference = Difference.of([1, 2, 3], Scatter.pooled([[1, 2, 3]]))
+    difference = Difference.of([[1, 2, 3]], Scatter.pooled([[1, 2, 3]]))
     assert (difference.mean, difference.n) == (2, 3)
     assert difference.interval == pytest.approx((2 - 4.3027 / 3**0.5, 2 + 4.3027 / 3**0.5), abs=1e-4)
     assert difference.includes(0)
@@ -34,7 +34,7 @@ def test_interval_of_one_sample_by_hand_and_against_scipy() -> None:
     first, second = generator.normal(51.5, 0.4, 8), generator.normal(51, 0.4, 8)
     differences = list(first - second)
     interval = stats.ttest_rel(first, second).confidence_interval(0.95)
-    assert Difference.of(differences, Scatter.pooled([differences])).interval == pytest.approx(tuple(interval))
+    assert Difference.of([differences], Scatter.pooled([differences])).interval == pytest.approx(tuple(interval))
 
 
 def test_pooled_intervals_against_a_linear_model() -> None:
@@ -53,19 +53,19 @@ def test_pooled_intervals_against_a_linear_model() -> None:
         return weights @ means - half, weights @ means + half
 
     for sample, weights in zip(samples, np.eye(len(samples)), strict=True):
-        assert Difference.of(sample, scatter).interval == pytest.approx(interval(weights))
-    single = Difference.of(samples[0], scatter, beside_single=True).interval
+        assert Difference.of([sample], scatter).interval == pytest.approx(interval(weights))
+    single = Difference.of(samples[:1], scatter, beside_single=True).interval
     assert single is not None
     half = stats.t.ppf(0.975, freedom) * np.sqrt(covariance[0, 0] + squares[0] / freedom)
     assert single == pytest.approx((means[0] - half, means[0] + half))
-    together = Difference.of_means(samples, scatter)
+    together = Difference.of(samples, scatter)
     assert together.n == len(values)
     assert together.interval == pytest.approx(interval(np.full(len(samples), 1 / len(samples))))
 
 
 def test_single_differences_have_no_interval() -> None:
     assert Scatter.pooled([[1.0], [2.0]]) is None
-    assert Difference.of([2.0], None) == Difference(2.0, None, 1)
-    assert Difference.of_means([[1.0], [2.0]], None) == Difference(1.5, None, 2)
+    assert Difference.of([[2.0]], None) == Difference(2.0, None, 1)
+    assert Difference.of([[1.0], [2.0]], None) == Difference(1.5, None, 2)
     with pytest.raises(ValueError, match="no interval"):
-        Difference.of([2.0], None).includes(0)
+        Difference.of([[2.0]], None).includes(0)

@@ -122,7 +122,7 @@ class _Samples(NamedTuple):
         return self._summarise(list(self.by_setting.values()))
 
     def _summarise(self, samples: list[list[float]]) -> Difference:
-        return Difference.of_means(samples, self.scatter, beside_single=self.beside_single)
+        return Difference.of(samples, self.scatter, beside_single=self.beside_single)
 
 
 def _paper(runs: Runs, first: str, second: str) -> float | None:

@@ -39,19 +39,13 @@ class Difference:
 
     @classmethod
     def of(
-        cls, differences: Sequence[float], scatter: "Scatter | None", *, beside_single: bool = False
-    ) -> "Difference":
-        """Summarise one difference or more, whose scatter is known from these or others as well.
-
-        beside_single: the interval is for comparing with a single difference that scatters as these do.
-        """
-        return cls.of_means([differences], scatter, beside_single=beside_single)
-
-    @classmethod
-    def of_means(
         cls, samples: Sequence[Sequence[float]], scatter: "Scatter | None", *, beside_single: bool = False
     ) -> "Difference":
-        """Summarise samples, each of one difference or more: the mean of their means, each counting the same."""
+        """Summarise samples, each of one difference or more: the mean of their means, each counting the same.
+
+        scatter: known from these or others as well. beside_single: the interval is for comparing with single
+        differences, one a sample, that scatter as these do.
+        """
         middle, n = mean(mean(sample) for sample in samples), sum(map(len, samples))
         if scatter is None:
             return cls(middle, None, n)

@@ -194,9 +194,8 @@ def validate_on_left_out(dataset: Dataset, kept: IndexList, most: int, seed: int
     if not sum(counts):
         raise DataError(f"{dataset.name}: the subset {kept.name} leaves no image out to validate on.")
     chosen = left[keep_counts(labels, counts, f"left out of {kept.name}", seed=seed).indices]
-    instead = ", in place of its own validation split" if "val" in dataset.splits else ""
-    note = f"validated on {len(chosen)} images that are left out of training, at most {most} a class{instead}"
-    note += "; no test split"
+    gone = "its own validation split is not used, and no test split" if "val" in dataset.splits else "no test split"
+    note = f"validated on {len(chosen)} images that are left out of training, at most {most} a class; {gone}"
     splits = {"train": train, "val": train.subset(torch.from_numpy(np.sort(chosen)))}
     return replace(dataset, splits=splits, notes=(*dataset.notes, note))
 

@@ -16,7 +16,7 @@ from proco.methods.proco import ProCo
 from proco.models.network import NetworkConfig
 from proco.training import lanes
 from proco.training.device import determinism
-from proco.training.lanes import in_lanes, lanes_now, recording_stream, wait_for
+from proco.training.lanes import give_way, in_lanes, lanes_now, recording_stream, wait_for
 from proco.training.run_folder import RunFolder
 from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
@@ -51,6 +51,49 @@ def test_one_run_works_at_a_time() -> None:
 
     list(in_lanes([job] * 6, 3, threading.Event(), CPU))
     assert all(alone)
+
+
+def test_runs_give_way_in_turn_and_keep_their_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_STEPS_OF_A_TURN", 2)
+    order: list[str] = []
+
+    def job(name: str) -> list[float]:
+        while not order and lanes._TURN._drawn < lanes._TURN._served + 3:  # the first goes on when all wait
+            time.sleep(1e-3)
+        torch.manual_seed(ord(name))
+        numbers = []
+        for _ in range(8):
+            order.append(name)
+            numbers.append(float(torch.rand(())))
+            give_way(CPU)
+        return numbers
+
+    jobs = [lambda name=name: job(name) for name in "abc"]
+    outcomes = dict(in_lanes(jobs, 3, threading.Event(), CPU))
+    first, second, third = order[0:6:2]
+    assert order == [first, first, second, second, third, third] * 4  # two steps a turn, and as many turns for each
+    for number, name in enumerate("abc"):
+        expected = torch.Generator().manual_seed(ord(name))
+        assert outcomes[number].result() == [float(torch.rand((), generator=expected)) for _ in range(8)]
+    give_way(CPU)  # outside of lanes there is nobody to give way to
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="only a GPU is ahead of or behind its host")
+def test_a_run_asks_for_no_more_than_two_turns_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_STEPS_OF_A_TURN", 1)
+    device = torch.device("cuda", 0)
+
+    def job() -> list[tuple[bool, bool]]:
+        done, seen = [], []
+        for _ in range(4):
+            torch.cuda._sleep(2 * 10**8)  # type: ignore[no-untyped-call]
+            done.append(torch.cuda.current_stream().record_event())
+            give_way(device)
+            seen.append((len(done) < 2 or done[-2].query(), done[-1].query()))
+        return seen
+
+    for _, outcome in in_lanes([job, job], 2, threading.Event(), device):
+        assert outcome.result() == [(True, False)] * 4  # the step before the last is done, the last is not
 
 
 def test_a_lane_knows_how_many_there_are() -> None:
@@ -105,7 +148,10 @@ def test_runs_that_are_broken_off_are_told() -> None:
     assert stop.is_set()
 
 
-def test_runs_side_by_side_end_as_they_do_alone(tiny_dataset: Dataset, tmp_path: Path) -> None:
+def test_runs_side_by_side_end_as_they_do_alone(
+    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "_STEPS_OF_A_TURN", 2)  # many turns in an epoch
     device = torch.device("cuda", 0) if torch.cuda.is_available() else CPU
     config = TrainConfig(
         epochs=2,

@@ -2,8 +2,8 @@
 
 A small network leaves a large GPU idle between its kernels and while the host prepares an epoch. Processes do not help,
 since a GPU gives them turns; threads with streams of their own do. They take turns on the host: a run gives way only
-where it would wait for the GPU. So what a process has one of, such as torch's generators and the recording of a CUDA
-graph, is never touched by two at a time.
+where it would wait for the GPU, and after some steps. So what a process has one of, such as torch's generators and the
+recording of a CUDA graph, is never touched by two at a time.
 """
 
 import threading
@@ -25,6 +25,8 @@ class _Lane:
     device: torch.device
     stream: torch.cuda.Stream | None = None
     recording: torch.cuda.Stream | None = None
+    steps: int = 0
+    asked: torch.cuda.Event | None = None  # comes when the steps before the last turn's end are done
 
     def __post_init__(self) -> None:
         if self.device.type == "cuda":  # once for all runs of a lane: torch has 32 streams and then begins again
@@ -32,7 +34,28 @@ class _Lane:
             self.recording = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
 
 
-_TURN = threading.Lock()
+class _Turns:
+    """A lock that is given to those who wait in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._drawn = self._served = 0
+
+    def acquire(self) -> None:
+        """Wait for the turn."""
+        with self._changed:
+            own, self._drawn = self._drawn, self._drawn + 1
+            self._changed.wait_for(lambda: self._served == own)
+
+    def release(self) -> None:
+        """Let the next have it."""
+        with self._changed:
+            self._served += 1
+            self._changed.notify_all()
+
+
+_TURN = _Turns()
+_STEPS_OF_A_TURN = 32
 _thread = threading.local()
 
 
@@ -98,6 +121,29 @@ def wait_for(device: torch.device) -> None:
         _TURN.acquire()
 
 
+def give_way(device: torch.device) -> None:
+    """Say that a step was asked for: after some of them the others have their turn, until the GPU has caught up.
+
+    A GPU holds only so much of what it is asked for. A run that asks for more waits within the request, and others, if
+    it kept its turn meanwhile, would have nothing there. It goes on with the random numbers that it had.
+    """
+    lane = _own_lane()
+    if lane is None:
+        return
+    lane.steps += 1
+    if lane.steps % _STEPS_OF_A_TURN:
+        return
+    on_gpu = device.type == "cuda"
+    before, lane.asked = lane.asked, torch.cuda.current_stream(device).record_event() if on_gpu else None
+    with torch.random.fork_rng([device] if on_gpu else []):
+        _TURN.release()
+        try:
+            if before is not None:  # the steps of the turn before this one, so that those of this one are still to do
+                before.synchronize()
+        finally:
+            _TURN.acquire()
+
+
 def _own_lane() -> _Lane | None:
     return getattr(_thread, "lane", None)
 
@@ -105,5 +151,9 @@ def _own_lane() -> _Lane | None:
 def _take_turns(job: Callable[[], T]) -> T:
     lane = _own_lane()
     assert lane is not None
-    with _TURN, torch.cuda.stream(lane.stream):
-        return job()
+    _TURN.acquire()
+    try:
+        with torch.cuda.stream(lane.stream):
+            return job()
+    finally:
+        _TURN.release()

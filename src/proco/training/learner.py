@@ -14,6 +14,7 @@ from proco.models.running_statistics import in_evaluation_mode, keep_running_sta
 from proco.optim import SGD
 from proco.training.device import autocast_to
 from proco.training.ema import MovingAverage
+from proco.training.lanes import give_way
 from proco.training.loader import Batch
 from proco.training.recording import Recording
 from proco.training.teacher import Teacher
@@ -113,6 +114,7 @@ class Step:
 
     def __call__(self, batch: Batch) -> Tensor:
         """Train on a batch; return the values of the terms and the accuracy, (T + 1,), still on the device."""
+        give_way(batch.views.device)
         if self.recording is None:
             return self._run(batch)
         given = [target for target in batch.targets if target is not None]

@@ -31,8 +31,14 @@ def set_precision(engine: EngineConfig, device: torch.device) -> torch.dtype | N
         torch.set_float32_matmul_precision("highest" if engine.precision == "float32" else "high")
         torch.backends.cudnn.allow_tf32 = engine.precision != "float32"
         torch.backends.cudnn.benchmark = not engine.deterministic
-    wants_half = engine.precision == "bfloat16" or (engine.precision == "auto" and on_gpu)
+    wants_half = engine.precision == "bfloat16" or (engine.precision == "auto" and on_gpu and _has_bfloat16(device))
     return torch.bfloat16 if wants_half else None
+
+
+def _has_bfloat16(gpu: torch.device) -> bool:
+    """Return whether the GPU computes in bfloat16 itself: older ones go a long way round, slower than in float32."""
+    with torch.cuda.device(gpu):
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def autocast_to(kind: torch.dtype | None, device: torch.device) -> torch.autocast:

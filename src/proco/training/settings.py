@@ -23,7 +23,8 @@ class EngineConfig:
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`; `auto` takes a GPU where there is one."""
     precision: Literal["auto", "bfloat16", "tf32", "float32", "float64"] = "auto"
-    """Of the network's products; `auto` is bfloat16 on a GPU and float32 elsewhere. Losses are float32 at least.
+    """Of the network's products; `auto` is bfloat16 on a GPU that has it (compute capability 8 or more) and float32
+    elsewhere. Losses are float32 at least.
     float64 is for comparing machines or numbers of ranks: rounding errors then do not grow into differences."""
     compile: bool = False
     """Compile the step with torch.compile: half a minute once, a quarter off each step on a GPU. Not for the small

@@ -1,12 +1,14 @@
-"""AutoAugment: the table, the strengths and the choices against torchvision's."""
+"""AutoAugment: the table, the strengths and the choices against torchvision's, the other version against Pillow."""
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageEnhance, ImageOps
 from tests.augment.pictures import noise, scenes
 from torch import Tensor
 from torchvision.transforms import AutoAugmentPolicy, InterpolationMode, v2
 
-from proco.augment.auto_augment import CIFAR10_POLICY, FILL, HIGHEST_LEVEL, SPACE, draw_auto_augment
+from proco.augment.auto_augment import CIFAR10_POLICY, HIGHEST_LEVEL, MOVES, SPACES, Step, draw_auto_augment
 from proco.augment.operations import NOTHING, OPERATIONS, Steps, apply_steps
 from proco.augment.strength import strengths
 
@@ -36,10 +38,10 @@ def test_policy_is_the_published_one() -> None:
         for step, (name, probability, level) in zip(ours, pair, strict=True):
             assert (their_name(step.operation), step.probability) == (name, probability)
             assert name in without_level or step.level == level
-            assert step.operation in SPACE
+            assert step.operation in SPACES["torchvision"]
 
 
-@pytest.mark.parametrize("operation", SPACE)
+@pytest.mark.parametrize("operation", SPACES["torchvision"])
 @pytest.mark.parametrize("is_negative", [False, True])
 def test_every_level_of_every_operation_is_torchvisions(operation: str, is_negative: bool) -> None:
     images = torch.cat([noise(10), scenes(10)])
@@ -48,8 +50,8 @@ def test_every_level_of_every_operation_is_torchvisions(operation: str, is_negat
     index = torch.full((len(images), 1), OPERATIONS.index(operation))
     for level in range(HIGHEST_LEVEL + 1):
         share = torch.full(index.shape, level / HIGHEST_LEVEL, dtype=torch.float64)
-        strength = strengths(SPACE, index, share, torch.full(index.shape, is_negative))
-        found = apply_steps(images, Steps(index, strength), fill=FILL)
+        strength = strengths(SPACES["torchvision"], index, share, torch.full(index.shape, is_negative))
+        found = apply_steps(images, Steps(index, strength), MOVES["torchvision"])
         magnitudes = magnitudes_of(10, 32, 32)
         magnitude = 0.0 if magnitudes is None else float(magnitudes[level])
         if signed and is_negative:
@@ -75,6 +77,70 @@ def test_every_level_of_every_operation_is_torchvisions(operation: str, is_negat
             difference = torch.stack([(found.int() - one.int()).abs() for one in accepted]).amin(dim=0)
             assert difference.max() <= 1
             assert (difference > 0).double().mean() < 0.05
+
+
+def official(picture: Image.Image, operation: str, level: int, sign: int) -> Image.Image:
+    """Do what the official code does with an image, of a level of its own tables."""
+    share, size, grey = level / HIGHEST_LEVEL, picture.size, (128, 128, 128)
+    affine, factor = Image.Transform.AFFINE, 1 + sign * 0.9 * share
+    if operation in ("translate_x", "translate_y"):
+        source = -sign * share * 150 / 331 * 32
+        corners = (1, 0, source, 0, 1, 0) if operation == "translate_x" else (1, 0, 0, 0, 1, source)
+        return picture.transform(size, affine, corners, fillcolor=grey)
+    if operation == "shear_y":
+        return picture.transform(
+            size, affine, (1, 0, 0, sign * 0.3 * share, 1, 0), Image.Resampling.BICUBIC, fillcolor=grey
+        )
+    if operation == "rotate":  # never the other way
+        turned = picture.convert("RGBA").rotate(30 * share)
+        return Image.composite(turned, Image.new("RGBA", size, (128,) * 4), turned).convert("RGB")
+    if operation == "solarize":
+        return ImageOps.solarize(picture, float(np.linspace(256, 0, 10)[level]))  # type: ignore[arg-type]
+    if operation == "posterize":
+        return ImageOps.posterize(picture, int(np.round(np.linspace(8, 4, 10))[level]))
+    enhancers = {
+        "saturation": ImageEnhance.Color,
+        "contrast": ImageEnhance.Contrast,
+        "brightness": ImageEnhance.Brightness,
+        "sharpness": ImageEnhance.Sharpness,
+    }
+    if operation in enhancers:
+        return enhancers[operation](picture).enhance(factor)
+    whole = {"auto_contrast": ImageOps.autocontrast, "equalize": ImageOps.equalize, "invert": ImageOps.invert}
+    return whole[operation](picture)
+
+
+@pytest.mark.parametrize("step", sorted({step for pair in CIFAR10_POLICY for step in pair}))
+@pytest.mark.parametrize("is_negative", [False, True])
+def test_the_official_version_does_what_the_official_code_does(step: Step, is_negative: bool) -> None:
+    images = torch.cat([noise(10), scenes(10)])
+    index = torch.full((len(images), 1), OPERATIONS.index(step.operation))
+    share = torch.full(index.shape, step.level / HIGHEST_LEVEL, dtype=torch.float64)
+    strength = strengths(SPACES["official"], index, share, torch.full(index.shape, is_negative))
+    found = apply_steps(images, Steps(index, strength), MOVES["official"])
+    pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in images]
+    changed = [official(picture, step.operation, step.level, -1 if is_negative else 1) for picture in pictures]
+    expected = torch.stack([torch.from_numpy(np.array(picture)).permute(2, 0, 1) for picture in changed])
+    difference = (found.int() - expected.int()).abs()
+    if step.operation == "rotate":  # a source exactly between two pixels may be taken from either
+        assert (difference > 0).double().mean() < 2e-3
+    else:  # Pillow cuts off parts of a grey level where torchvision rounds, and the other way round
+        assert difference.max() <= 1
+    if step.operation.startswith(("translate", "shear")):
+        assert (difference > 0).double().mean() < 0.03
+
+
+def test_what_the_versions_differ_in() -> None:
+    ours, theirs = (draw_auto_augment(20_000, torch.Generator().manual_seed(1), version) for version in SPACES)
+    assert torch.equal(ours.operation, theirs.operation)
+    others = ours.operation[(ours.strength != theirs.strength) & (ours.operation != NOTHING)].unique().tolist()
+    assert sorted(OPERATIONS[index] for index in others) == ["rotate", "solarize"]
+    is_turned = theirs.operation == OPERATIONS.index("rotate")
+    assert theirs.strength[is_turned].unique().tolist() == pytest.approx([30 * 2 / 9])  # one way only
+    images = scenes(20)
+    for name, strength in (("translate_x", 150 / 331), ("shear_y", 0.3)):
+        steps = Steps(torch.full((20, 1), OPERATIONS.index(name)), torch.full((20, 1), strength))
+        assert not torch.equal(*(apply_steps(images, steps, moves) for moves in MOVES.values()))
 
 
 def test_choices_follow_the_table() -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from proco.augment import geometric, operations, photometric
 from proco.augment.choices import select, to_device
-from proco.augment.operations import NOTHING, OPERATIONS, Steps, apply_steps, join
+from proco.augment.operations import NOTHING, OPERATIONS, Moves, Steps, apply_steps, join
 from proco.augment.sim import Sim
 
 STRENGTH = {
@@ -37,7 +37,7 @@ def random_steps(count: int, num_steps: int) -> Steps:
 def test_every_operation_is_the_function_of_its_name(name: str) -> None:
     images = scenes(10, 3, 32, 48)
     strength = STRENGTH.get(name, 0.3)
-    found = apply_steps(images, one_step(name, 10, strength), fill=99)
+    found = apply_steps(images, one_step(name, 10, strength), Moves(fill=99))
     values = torch.full((10,), strength)
     if name in ("translate_x", "translate_y"):
         pixels = values * (48 if name == "translate_x" else 32)  # 14.4 and 9.6: whole pixels are moved
@@ -50,6 +50,17 @@ def test_every_operation_is_the_function_of_its_name(name: str) -> None:
         expected = getattr(photometric, name)(images, values)
     assert torch.equal(found, expected)
     assert not torch.equal(found, images)
+
+
+@pytest.mark.parametrize("name", ["translate_x", "translate_y"])
+def test_translations_by_whole_pixels_cut_off_the_rest_towards_zero(name: str) -> None:
+    images = noise(4)
+    pixels = torch.tensor([2.7, -2.7, 0.9, -0.9])
+    steps = Steps(torch.full((4, 1), OPERATIONS.index(name)), pixels[:, None] / 32)
+    move = getattr(geometric, name)
+    assert torch.equal(apply_steps(images, steps), move(images, torch.tensor([2.0, -2.0, 0.0, 0.0])))
+    to_the_nearest = apply_steps(images, steps, Moves(by_whole_pixels=False))
+    assert torch.equal(to_the_nearest, move(images, torch.tensor([3.0, -3.0, 1.0, -1.0])))
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -11,7 +11,7 @@ from tests.augment.pictures import scenes
 from timm.data.auto_augment import AugmentOp, RandAugment, rand_augment_transform
 from torch import Tensor
 
-from proco.augment.operations import NOTHING, OPERATIONS, Steps, apply_steps
+from proco.augment.operations import NOTHING, OPERATIONS, Moves, Steps, apply_steps
 from proco.augment.rand_augment import (
     FIXMATCH_SPACE,
     TIMM_SPACE,
@@ -121,7 +121,7 @@ def test_images_are_timms(name: str, level: float) -> None:
 
     ours = -strength if name.startswith("translate") else strength  # theirs is to the left, and up
     steps = Steps(torch.full((12, 1), OPERATIONS.index(name)), torch.full((12, 1), float(ours)))
-    found = apply_steps(images, steps, fill=FILL, bilinear=True)
+    found = apply_steps(images, steps, Moves(FILL, "bilinear", "bilinear", by_whole_pixels=False))
     difference = (found.int() - torch.stack([theirs(image) for image in images]).int()).abs()
     # Pillow rounds the mean grey of an image and its grey values in its own way.
     assert difference.max() <= 2

@@ -30,7 +30,7 @@ from proco.augment import (
     select,
     to_device,
 )
-from proco.augment.operations import NOTHING, OPERATIONS, Steps, apply_steps
+from proco.augment.operations import NOTHING, OPERATIONS, Moves, Steps, apply_steps
 from proco.augment.weak import WeakChoices
 from proco.config import as_settings, merge
 from proco.errors import ConfigError
@@ -38,6 +38,10 @@ from proco.errors import ConfigError
 # As they come, and with what is off by default.
 VIEWS = [*(View.registry[name]() for name in View.registry), Sim(blur=0.5), Weak(pad_mode="reflect")]
 WITH_FLIP = [name for name in View.registry if name != "plain"]
+
+
+def bilinear(fill: geometric.Fill) -> Moves:
+    return Moves(fill, "bilinear", "bilinear", by_whole_pixels=False)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -213,7 +217,7 @@ def test_auto_is_weak_then_the_policy_then_a_black_hole() -> None:
     found = view.apply(images, choices)
     for i, image in enumerate(images):
         expected = expected_weak(image, choices.weak, i, "constant")
-        expected = apply_steps(expected[None], select(choices.steps, slice(i, i + 1)), fill=128)[0]
+        expected = apply_steps(expected[None], select(choices.steps, slice(i, i + 1)), Moves(fill=128))[0]
         row, column = (int(u * 32) for u in choices.hole[i].tolist())
         expected[:, max(0, row - 8) : row + 8, max(0, column - 8) : column + 8] = 0
         assert torch.equal(found[i], expected)
@@ -221,7 +225,7 @@ def test_auto_is_weak_then_the_policy_then_a_black_hole() -> None:
     assert centres[:, 0].unique().tolist() == centres[:, 1].unique().tolist() == list(range(32))
     assert torch.equal(
         Auto(cutout=0).apply(images, choices),
-        apply_steps(Weak().apply(images, choices.weak), choices.steps, fill=128),
+        apply_steps(Weak().apply(images, choices.weak), choices.steps, Moves(fill=128)),
     )
     assert torch.equal(Auto(cutout=0, policy=False).apply(images, choices), Weak().apply(images, choices.weak))
 
@@ -295,7 +299,7 @@ def test_rand_is_flip_jitter_and_then_the_operations() -> None:
         if (operations.operation[i] == NOTHING).all():
             assert (found[i].int() - expected.int()).abs().max() <= 2
     alone = apply_steps(geometric.flip(images, choices.is_flipped), jitters)
-    assert torch.equal(found, apply_steps(alone, operations, fill=(124, 116, 104), bilinear=True))
+    assert torch.equal(found, apply_steps(alone, operations, bilinear((124, 116, 104))))
 
 
 def test_strong_ends_with_a_grey_hole_as_pillow_draws_it() -> None:
@@ -375,7 +379,7 @@ def test_rand_fills_grey_images_with_the_mean_grey_of_imagenet() -> None:
     choices = Rand().draw(2, seeded())._replace(is_flipped=torch.zeros(2, dtype=torch.bool), steps=steps)
     found = Rand().apply(images, choices)
     assert (found[:, :, :, :16] == 115).all()
-    assert torch.equal(found, apply_steps(images, steps, fill=115, bilinear=True))
+    assert torch.equal(found, apply_steps(images, steps, bilinear(115)))
 
 
 def test_settings_of_strong_reach_its_operations_and_its_crop() -> None:

@@ -151,6 +151,7 @@ FAITHFULNESS = Grid(
         "ProCo, the recipe: bfloat16 products, weight decay 2e-4": [_PROCO],
         "ProCo, float32 products": [f"{ABLATIONS}/proco_float32"],
         "ProCo, weight decay 4e-4": [f"{ABLATIONS}/proco_weight_decay"],
+        "ProCo, AutoAugment's operations as in the official code": [f"{ABLATIONS}/proco_auto_official"],
         "logit adjustment, the recipe: one view": ["cifar100_lt/logit_adjustment_100"],
         "logit adjustment, three views": [f"{ABLATIONS}/logit_adjustment_views"],
     },

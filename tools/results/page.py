@@ -240,12 +240,13 @@ an epoch has ten steps, all three lose. The rate goes with the batch in proporti
 ### What the paper leaves open
 
 What might stand between these runs and the paper's: the precision of products; the weight decay, for which its text has
-4e-4 and its code 2e-4; and how many views logit adjustment had. With ProCo's three it learns by the first, but the
-others pass the batch norms too.
+4e-4 and its code 2e-4; AutoAugment, whose policy is the same but whose operations are torchvision's here, with other
+moves of pixels than the official code's ([`auto_augment.py`](../src/proco/augment/auto_augment.py)); and how many views
+logit adjustment had. With ProCo's three it learns by the first, but the others pass the batch norms too.
 
 {grid_table(runs, experiments.FAITHFULNESS)}
 
-None of them does: float32 products and the text's weight decay give, if anything, less.
+Float32 products and the text's weight decay give, if anything, less, and views for the batch norms nothing.
 
 ### Balanced data
 

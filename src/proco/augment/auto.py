@@ -1,4 +1,4 @@
-"""The AutoAugment view, which the official ProCo code gives to its classifier on CIFAR."""
+"""The AutoAugment view, which ProCo's classifier sees on CIFAR."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from proco.augment import geometric
-from proco.augment.auto_augment import FILL, draw_auto_augment
+from proco.augment.auto_augment import MOVES, Version, draw_auto_augment
 from proco.augment.operations import Steps, apply_steps
 from proco.augment.view import View, refuse_negative
 from proco.augment.weak import Weak, WeakChoices
@@ -32,6 +32,8 @@ class Auto(View):
     """Mirror images left to right; not for digits or text."""
     policy: bool = True
     """Apply the policy; without it crop, flip and Cutout are left."""
+    version: Version = "torchvision"
+    """Whose operations: `torchvision`'s, or those of the `official` code; they differ in how pixels are moved."""
     cutout: int = 16
     """Side of the black square around a random pixel; 0 for none."""
 
@@ -48,7 +50,7 @@ class Auto(View):
         """Draw shift and flip, two steps of the policy, and the place of the hole."""
         return AutoChoices(
             weak=self._weak.draw(size, generator),
-            steps=draw_auto_augment(size, generator),
+            steps=draw_auto_augment(size, generator, self.version),
             hole=torch.rand(size, 2, generator=generator, device=generator.device),
         )
 
@@ -56,7 +58,7 @@ class Auto(View):
         """Apply all of it."""
         views = self._weak.apply(images, choices.weak)
         if self.policy:
-            views = apply_steps(views, choices.steps, fill=FILL)
+            views = apply_steps(views, choices.steps, MOVES[self.version])
         if not self.cutout:
             return views
         height, width = views.shape[2:]

@@ -2,15 +2,19 @@
 
 A policy is 25 pairs of steps; an image draws one pair and takes each of its steps with the step's probability. A level
 from 0 to 9 stands for a strength, by the operation's own scale. Signs are drawn for moves and blends.
+
+Implementations agree in the policy, not in the operations. torchvision's is one; the code of ProCo, and much of the
+field, has another, in which translations go to the nearest whole pixel instead of being cut off, shears are bicubic,
+images are turned counter-clockwise only, and the thresholds of solarize begin at 256.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from proco.augment.operations import NOTHING, OPERATIONS, Steps
-from proco.augment.strength import Scale, strengths
+from proco.augment.operations import NOTHING, OPERATIONS, Moves, Steps
+from proco.augment.strength import Scale, Space, strengths
 
 
 class Step(NamedTuple):
@@ -48,7 +52,8 @@ CIFAR10_POLICY: tuple[tuple[Step, Step], ...] = (
     (Step("equalize", 0.8), Step("invert", 0.1)),
     (Step("translate_y", 0.7, 9), Step("auto_contrast", 0.9)),
 )
-SPACE = {
+Version = Literal["torchvision", "official"]
+_TORCHVISION: Space = {
     "auto_contrast": None,
     "equalize": None,
     "invert": None,
@@ -64,18 +69,23 @@ SPACE = {
     "posterize": Scale(8.0, -4.0),
     "solarize": Scale(255.0, -255.0),
 }
+_OFFICIAL: Space = {**_TORCHVISION, "rotate": Scale(0.0, 30.0), "solarize": Scale(256.0, -256.0)}
+SPACES: dict[Version, Space] = {"torchvision": _TORCHVISION, "official": _OFFICIAL}
+MOVES: dict[Version, Moves] = {
+    "torchvision": Moves(fill=128),
+    "official": Moves(fill=128, shear_sampling="bicubic", by_whole_pixels=False),
+}
 HIGHEST_LEVEL = 9
-FILL = 128
 
 
-def draw_auto_augment(size: int, generator: torch.Generator) -> Steps:
+def draw_auto_augment(size: int, generator: torch.Generator, version: Version = "torchvision") -> Steps:
     """Draw two steps for each of size images, on the generator's device."""
     device = generator.device
     operations, levels, probabilities = (table.to(device) for table in _tables())
     pair = torch.randint(len(CIFAR10_POLICY), (size,), generator=generator, device=device)
     is_taken = torch.rand(size, 2, generator=generator, device=device) < probabilities[pair]
     is_negative = torch.rand(size, 2, generator=generator, device=device) < 0.5
-    strength = strengths(SPACE, operations[pair], levels[pair], is_negative)
+    strength = strengths(SPACES[version], operations[pair], levels[pair], is_negative)
     return Steps(torch.where(is_taken, operations[pair], NOTHING), strength)
 
 

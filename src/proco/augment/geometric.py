@@ -3,10 +3,12 @@
 images: (N, C, H, W) uint8; parameters: (N,). What lies outside of an image has the value `fill`, one for all channels
 or one for each. Positions are measured as in torchvision: pixel i covers [i, i + 1), its centre is at i + 0.5.
 
-Moves by parts of a pixel take the nearest one or, where `bilinear` is true, weigh four of them as Pillow does: the
-place a pixel comes from is inside of the image or not, and neighbours that do not exist are those at the border.
+Moves by parts of a pixel take the nearest one or, with "bilinear" and "bicubic" sampling, weigh 4 or 16 of them as
+Pillow does: the place a pixel comes from is inside of the image or not, and neighbours that do not exist are those at
+the border.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -17,6 +19,7 @@ from proco.kernels.availability import kernels_run_on
 
 Fill = int | tuple[int, ...]
 PadMode = Literal["zero", "reflect"]
+Sampling = Literal["nearest", "bilinear", "bicubic"]
 
 
 def flip(images: Tensor, is_flipped: Tensor) -> Tensor:
@@ -37,31 +40,31 @@ def shifted_crop(images: Tensor, top: Tensor, left: Tensor, *, pad_mode: PadMode
     return _take(images, rows[:, :, None], columns[:, None, :], 0)
 
 
-def translate_x(images: Tensor, pixels: Tensor, *, fill: Fill = 0, bilinear: bool = False) -> Tensor:
-    """Move each image to the right; unless bilinear, by whole pixels, what is beyond them being cut off."""
+def translate_x(images: Tensor, pixels: Tensor, *, fill: Fill = 0, sampling: Sampling = "nearest") -> Tensor:
+    """Move each image to the right."""
     x, y = _centres(images)
-    return _sample(images, x - _per_image(pixels if bilinear else pixels.trunc()), y, fill, bilinear)
+    return _sample(images, x - _per_image(pixels), y, fill, sampling)
 
 
-def translate_y(images: Tensor, pixels: Tensor, *, fill: Fill = 0, bilinear: bool = False) -> Tensor:
-    """Move each image down; unless bilinear, by whole pixels, what is beyond them being cut off."""
+def translate_y(images: Tensor, pixels: Tensor, *, fill: Fill = 0, sampling: Sampling = "nearest") -> Tensor:
+    """Move each image down."""
     x, y = _centres(images)
-    return _sample(images, x, y - _per_image(pixels if bilinear else pixels.trunc()), fill, bilinear)
+    return _sample(images, x, y - _per_image(pixels), fill, sampling)
 
 
-def shear_x(images: Tensor, slope: Tensor, *, fill: Fill = 0, bilinear: bool = False) -> Tensor:
+def shear_x(images: Tensor, slope: Tensor, *, fill: Fill = 0, sampling: Sampling = "nearest") -> Tensor:
     """Take the pixel at (x, y) from (x + slope y, y), measured from the upper left corner."""
     x, y = _centres(images)
-    return _sample(images, x + _per_image(slope) * y, y, fill, bilinear)
+    return _sample(images, x + _per_image(slope) * y, y, fill, sampling)
 
 
-def shear_y(images: Tensor, slope: Tensor, *, fill: Fill = 0, bilinear: bool = False) -> Tensor:
+def shear_y(images: Tensor, slope: Tensor, *, fill: Fill = 0, sampling: Sampling = "nearest") -> Tensor:
     """Take the pixel at (x, y) from (x, y + slope x), measured from the upper left corner."""
     x, y = _centres(images)
-    return _sample(images, x, y + _per_image(slope) * x, fill, bilinear)
+    return _sample(images, x, y + _per_image(slope) * x, fill, sampling)
 
 
-def rotate(images: Tensor, degrees: Tensor, *, fill: Fill = 0, bilinear: bool = False) -> Tensor:
+def rotate(images: Tensor, degrees: Tensor, *, fill: Fill = 0, sampling: Sampling = "nearest") -> Tensor:
     """Turn each image about its centre, counter-clockwise."""
     height, width = images.shape[2:]
     x, y = _centres(images)
@@ -70,7 +73,7 @@ def rotate(images: Tensor, degrees: Tensor, *, fill: Fill = 0, bilinear: bool = 
     cosine, sine = torch.cos(angle), torch.sin(angle)
     # Sums of a row's part and a column's, which are small.
     x, y = (cosine * x + width / 2) - sine * y, (cosine * y + height / 2) + sine * x
-    return _sample(images, x, y, fill, bilinear)
+    return _sample(images, x, y, fill, sampling)
 
 
 def cut_out(images: Tensor, top: Tensor, left: Tensor, size: int, *, fill: int = 0) -> Tensor:
@@ -142,24 +145,34 @@ def _centres(images: Tensor) -> tuple[Tensor, Tensor]:
     return x[None, None, :], y[None, :, None]
 
 
-def _sample(images: Tensor, x: Tensor, y: Tensor, fill: Fill, bilinear: bool) -> Tensor:
+def _sample(images: Tensor, x: Tensor, y: Tensor, fill: Fill, sampling: Sampling) -> Tensor:
     """Read the images at x and y, which broadcast to (N, H, W)."""
-    if not bilinear:
+    if sampling == "nearest":
         return _take(images, y.floor(), x.floor(), fill)
     height, width = images.shape[2:]
     left, above = (x - 0.5).floor(), (y - 0.5).floor()
-    columns = [(left + i).clamp(0, width - 1) for i in (0, 1)]
-    upper, lower = (
-        torch.lerp(
-            _gather(images, row, columns[0]).float(),
-            _gather(images, row, columns[1]).float(),
-            (x - 0.5 - left)[:, None],
-        )
-        for row in ((above + i).clamp(0, height - 1) for i in (0, 1))
-    )
-    blended = torch.lerp(upper, lower, (y - 0.5 - above)[:, None]).to(images.dtype)
+    reach, blend = (range(2), _blend_two) if sampling == "bilinear" else (range(-1, 3), _blend_four)
+    columns = [(left + i).clamp(0, width - 1) for i in reach]
+    lines = [
+        blend([_gather(images, row, column).float() for column in columns], (x - 0.5 - left)[:, None])
+        for row in ((above + i).clamp(0, height - 1) for i in reach)
+    ]
+    blended = blend(lines, (y - 0.5 - above)[:, None]).clamp(0, 255).to(images.dtype)
     is_inside = ((x >= 0) & (x < width)) & ((y >= 0) & (y < height))
     return where(is_inside[:, None], blended, _filled(images, height, width, fill))
+
+
+def _blend_two(values: Sequence[Tensor], part: Tensor) -> Tensor:
+    """Return what lies between two values, a part of the way from the first."""
+    first, second = values
+    return torch.lerp(first, second, part)
+
+
+def _blend_four(values: Sequence[Tensor], part: Tensor) -> Tensor:
+    """Return what lies between the second and the third of four values, on Pillow's cubic, whose slopes are steep."""
+    before, first, second, after = values
+    slope, bend, twist = second - before, 2 * (before - first) + second - after, first - before + after - second
+    return first + part * (slope + part * (bend + part * twist))
 
 
 def _take(images: Tensor, rows: Tensor, columns: Tensor, fill: Fill) -> Tensor:
@@ -173,9 +186,8 @@ def _take(images: Tensor, rows: Tensor, columns: Tensor, fill: Fill) -> Tensor:
 def _gather(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """Read pixels at rows and columns, whole numbers inside of the image; numbers of pixels are exact in float32."""
     index = (rows * images.shape[3] + columns).long()
-    num_images, height, width = index.shape
-    taken = images.flatten(2).gather(2, index.view(num_images, 1, -1).expand(-1, images.shape[1], -1))
-    return taken.view(num_images, -1, height, width)
+    taken = images.flatten(2).gather(2, index.flatten(1)[:, None].expand(-1, images.shape[1], -1))
+    return taken.view(*images.shape[:2], *index.shape[1:])
 
 
 def _filled(images: Tensor, height: int, width: int, fill: Fill) -> Tensor:

@@ -56,13 +56,25 @@ class Steps(NamedTuple):
         return ("operation",)
 
 
+class Moves(NamedTuple):
+    """How moves read pixels."""
+
+    fill: geometric.Fill = 0  # what lies outside
+    sampling: geometric.Sampling = "nearest"  # of rotations and translations
+    shear_sampling: geometric.Sampling = "nearest"
+    by_whole_pixels: bool = True  # translations; what is beyond them is cut off
+
+
+_NEAREST = Moves()
+
+
 def join(*parts: Steps) -> Steps:
     """Return the steps of all parts, in their order."""
     return Steps(*(torch.cat(columns, dim=1) for columns in zip(*parts, strict=True)))
 
 
-def apply_steps(images: Tensor, steps: Steps, *, fill: geometric.Fill = 0, bilinear: bool = False) -> Tensor:
-    """Apply each image's steps to images (N, C, H, W) uint8; fill and bilinear are those of the moves.
+def apply_steps(images: Tensor, steps: Steps, moves: Moves = _NEAREST) -> Tensor:
+    """Apply each image's steps to images (N, C, H, W) uint8.
 
     Changes of colour that are nothing else are one kernel where it serves. Otherwise each operation gets the images
     that chose it, all at once. Operations on the CPU are sorted there, and a GPU is not waited for.
@@ -70,7 +82,7 @@ def apply_steps(images: Tensor, steps: Steps, *, fill: geometric.Fill = 0, bilin
     changed_by_kernel = _by_kernel(images, steps)
     if changed_by_kernel is not None:
         return changed_by_kernel
-    operations = [_nothing, *(_operation(name, images.shape, fill, bilinear) for name in OPERATIONS)]
+    operations = [_nothing, *(_operation(name, images.shape, moves) for name in OPERATIONS)]
     for groups, strength in zip(group(steps.operation, len(OPERATIONS)), steps.strength.unbind(1), strict=True):
         order, inverse = send(groups.order, images.device), send(groups.inverse, images.device)
         sorted_images = torch.split(images.index_select(0, order), groups.sizes)
@@ -111,16 +123,17 @@ def _nothing(images: Tensor, _: Tensor) -> Tensor:
     return images
 
 
-def _operation(
-    name: str, shape: torch.Size, fill: geometric.Fill, bilinear: bool
-) -> Callable[[Tensor, Tensor], Tensor]:
+def _operation(name: str, shape: torch.Size, moves: Moves) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the operation of images and strengths in the unit given above."""
     if name in _WITHOUT_STRENGTH:
         return lambda images, _: _WITHOUT_STRENGTH[name](images)
     if name in _WITH_STRENGTH:
         return _WITH_STRENGTH[name]
-    move = partial(_MOVES[name], fill=fill, bilinear=bilinear)
-    if name in ("translate_x", "translate_y"):
-        side = shape[3] if name == "translate_x" else shape[2]
-        return lambda images, share: move(images, share * side)
-    return move
+    sampling = moves.shear_sampling if name in ("shear_x", "shear_y") else moves.sampling
+    move = partial(_MOVES[name], fill=moves.fill, sampling=sampling)
+    if name not in ("translate_x", "translate_y"):
+        return move
+    side = shape[3] if name == "translate_x" else shape[2]
+    if moves.by_whole_pixels:
+        return lambda images, share: move(images, (share * side).trunc())
+    return lambda images, share: move(images, share * side)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from proco.augment import geometric
 from proco.augment.colour_jitter import draw_colour_jitter
-from proco.augment.operations import Steps, apply_steps, join
+from proco.augment.operations import Moves, Steps, apply_steps, join
 from proco.augment.rand_augment import draw_timm_augment
 from proco.augment.view import View, refuse_negative
 from proco.augment.weak import draw_flips
@@ -16,6 +16,7 @@ from proco.augment.window import RandomWindow
 from proco.errors import ConfigError
 
 _JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4}
+_MOVES = Moves(sampling="bilinear", shear_sampling="bilinear", by_whole_pixels=False)
 _FILL = (124, 116, 104)  # the mean colour of ImageNet
 _GREY_FILL = 115
 
@@ -78,4 +79,4 @@ class Rand(View):
         """Apply all of it."""
         fill = _FILL if images.shape[1] == len(_FILL) else _GREY_FILL
         views = geometric.flip(images, choices.is_flipped)
-        return apply_steps(views, choices.steps, fill=fill, bilinear=True)
+        return apply_steps(views, choices.steps, _MOVES._replace(fill=fill))

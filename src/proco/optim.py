@@ -25,7 +25,8 @@ class OptimConfig:
     weight_decay: float = 2e-4
     """Of all parameters, batch norms and biases too, as in the official code."""
     schedule: Literal["step", "cosine", "constant"] = "step"
-    """How the rate falls: at `milestones`, along a cosine to 0, or not at all."""
+    """How the rate falls: at `milestones`, along a cosine to 0, or not at all. A warm-up takes the place of its first
+    epochs and does not move the others."""
     warmup: float = 0.025
     """Share of the epochs over which the rate rises linearly."""
     warmup_by: Literal["epoch", "step"] = "epoch"
@@ -70,7 +71,7 @@ def learning_rate(config: OptimConfig, epoch: int, epochs: int, done: float = 1.
     if config.warmup_by == "epoch" and epoch < (whole := math.floor(warmup_epochs + 1e-9)):
         return rate * (epoch + 1) / whole
     if config.schedule == "cosine":
-        # The official code's: never quite lr at the start, never quite 0 at the end.
+        # The official code's where there is no warm-up: never quite lr at the start, never quite 0 at the end.
         return rate * 0.5 * (1 + math.cos(math.pi * (epoch + 1) / (epochs + 1)))
     if config.schedule == "step":
         passed = sum(epoch >= round(share * epochs) for share in config.milestones)

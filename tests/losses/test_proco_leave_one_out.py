@@ -125,6 +125,8 @@ def test_wrong_use_is_explained_and_leaves_the_statistics_alone() -> None:
         with pytest.raises(ValueError, match=message):
             criterion(*wrong)
     assert criterion.moments.counts.sum() == criterion.images.counts.sum() == 0
+    with pytest.raises(ValueError, match="num_images must be at least 1; got 0"):
+        LeaveOneOutProCoLoss([3, 2], 4, num_images=0)
     with pytest.raises(ValueError, match="chunk_size has no meaning"):
         make(chunk_size=2)
 

@@ -116,6 +116,20 @@ def test_windows_hold_the_last_epoch_and_this_one() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_one_row_that_overflows_spoils_no_other_batch(kind: type[PrototypeLoss], value: float) -> None:
+    torch.manual_seed(0)
+    embeddings, labels = batch()
+    criterion = kind(COUNTS, 6)
+    without = copy.deepcopy(criterion)
+    broken = embeddings.clone()
+    broken[0, 2] = value
+    criterion(broken, labels)
+    without(embeddings[1:], labels[1:])
+    assert torch.equal(criterion.eval()(*batch(seed=1)), without.eval()(*batch(seed=1)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_two_views_in_turn_have_gradients(kind: type[PrototypeLoss]) -> None:
     """What the second view does to the statistics does not reach the gradient of the first."""
     embeddings, labels = batch()

@@ -1,5 +1,7 @@
 """Concentrations from mean lengths: formulas, the exact solution and the ends of the range."""
 
+import math
+
 import pytest
 import torch
 
@@ -79,3 +81,6 @@ def test_wrong_arguments_are_explained() -> None:
         concentration_from_mean_length(length, 1)
     with pytest.raises(ValueError, match="max_concentration must be positive"):
         concentration_from_mean_length(length, 4, max_concentration=0)
+    for too_large in (math.inf, 1e20):
+        with pytest.raises(ValueError, match=r"max_concentration must be positive and at most 1e\+18"):
+            concentration_from_mean_length(length, 4, max_concentration=too_large)

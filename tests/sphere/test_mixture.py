@@ -173,6 +173,15 @@ def test_starts_are_far_from_all_that_were_chosen_before() -> None:
         assert sorted(chosen.argmax(dim=1).tolist()) == [0, 1, 2, 3, 4]
 
 
+def test_arrays_and_other_types_are_taken() -> None:
+    vectors = VonMisesFisher(torch.eye(4)[:2], torch.tensor(50.0)).sample((60,)).flatten(0, 1)
+    expected = VonMisesFisherMixture(2).fit(vectors)
+    found = VonMisesFisherMixture(2).fit(vectors.numpy())
+    assert torch.equal(found.means_, expected.means_)
+    assert torch.equal(found.predict(vectors.double().numpy()), expected.predict(vectors))
+    assert found.bic(vectors.numpy()) == pytest.approx(expected.bic(vectors))
+
+
 def test_vectors_of_another_length_or_type_are_refused() -> None:
     with pytest.raises(ValueError, match="length 1"):
         VonMisesFisherMixture(1).fit(1.05 * torch.eye(3))

@@ -87,3 +87,9 @@ def test_vmap_and_compile() -> None:
     torch.testing.assert_close(torch.func.vmap(lambda c: log_mgf(kappa, c, 10.0, 64))(cosine), expected)
     compiled = torch.compile(lambda k, c: log_mgf(k, c, 10.0, 64), fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(kappa, cosine), expected)
+
+
+@pytest.mark.parametrize("dim", [1, 0, -3])
+def test_a_sphere_has_two_dimensions_at_least(dim: int) -> None:
+    with pytest.raises(ValueError, match=f"dim must be at least 2; got {dim}"):
+        log_mgf(torch.tensor(2.0), torch.tensor(0.5), 1.0, dim)

@@ -103,6 +103,18 @@ def test_sample_gradient_is_the_implicit_derivative(dim: int, kappa: float) -> N
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-7)
 
 
+@pytest.mark.parametrize("dim", [2, 3, 128])
+@pytest.mark.parametrize("kappa", [1e5, 1e7, 1e9])
+def test_sample_gradient_in_float32_keeps_its_digits_at_high_concentration(dim: int, kappa: float) -> None:
+    """Mean cosine and cosines round to 1 there, and their difference would be 0."""
+    angle = torch.linspace(0.3, 2.0, 40, dtype=torch.float64) * math.sqrt(max(dim - 2, 1) / kappa)
+    concentration = torch.full_like(angle, kappa)
+    expected = _angle_slope(angle, concentration, dim)
+    found = _angle_slope(angle.float(), concentration.float(), dim)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=0)
+    assert (expected < 0).all()  # a greater concentration draws every quantile nearer
+
+
 @pytest.mark.parametrize("dim", [2, 5, 64])
 def test_gradients_of_expectations_through_samples(dim: int) -> None:
     torch.manual_seed(0)
@@ -222,6 +234,8 @@ def test_lengths_are_validated_to_the_precision_of_their_type() -> None:
         VonMisesFisher(1.01 * loc, torch.tensor(1.0), validate_args=True)
     with pytest.raises(ValueError, match="loc"):
         VonMisesFisher(1.001 * loc.double(), torch.tensor(1.0).double(), validate_args=True)
+    in_float32 = normalize(torch.randn(2000, 2048, generator=torch.Generator().manual_seed(0)), dim=1)
+    VonMisesFisher(in_float32.double(), torch.ones(2000).double(), validate_args=True)
 
 
 def test_divergence_has_the_finer_type_of_the_two() -> None:

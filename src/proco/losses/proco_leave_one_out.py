@@ -29,6 +29,8 @@ class LeaveOneOutProCoLoss(ProCoLoss):
         super().__init__(*arguments, **settings)
         if self.chunk_size is not None:
             raise ValueError("chunk_size has no meaning here: all scores are computed at once.")
+        if num_images < 1:
+            raise ValueError(f"num_images must be at least 1; got {num_images}.")
         self.images = ClassMoments(num_images, self.dim, self.moments.past_epochs).to(self.class_counts.device)
 
     def start_epoch(self) -> None:

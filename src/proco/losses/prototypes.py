@@ -116,10 +116,11 @@ class EmaPrototypeLoss(PrototypeLoss):
 
     @torch.no_grad()
     def update(self, embeddings: Tensor, labels: Tensor) -> None:
-        """Move the prototypes of the batch's classes."""
+        """Move the prototypes of the batch's classes; rows that are not finite are left out."""
         sums = self.prototypes.new_zeros(len(self.class_counts), self.dim + 1)
-        ones = embeddings.new_ones(len(embeddings), 1)
-        sums.index_add_(0, labels, torch.cat([embeddings, ones], dim=1).to(sums.dtype))
+        is_finite = embeddings.isfinite().all(dim=1, keepdim=True)
+        rows = torch.cat([torch.where(is_finite, embeddings, 0.0), is_finite.to(embeddings.dtype)], dim=1)
+        sums.index_add_(0, labels, rows.to(sums.dtype))
         all_reduce_sum(sums)
         counts = sums[:, -1:]
         means = sums[:, :-1] / counts.clamp_min(1)

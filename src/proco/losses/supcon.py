@@ -24,7 +24,8 @@ class SupConLoss(nn.Module):
     the same ratio. By Jensen's inequality "in" <= "out". The sums go over the batch without the anchor itself, or
     over `contrast` where it is given. An anchor without a positive has loss 0 and does not count in the mean.
 
-    embeddings: (N, p) unit vectors, several views of an image stacked along N; labels: (N,).
+    embeddings: (N, p) unit vectors, several views of an image stacked along N; labels: (N,), whole numbers, of which
+    equal ones are a class. There is no number for "without a label": take such rows out, or give each its own.
 
     Over several ranks, contrast with the batch of all of them. If every anchor has a positive, the mean of the ranks'
     losses is then that of one process, and so are the gradients that DistributedDataParallel averages:

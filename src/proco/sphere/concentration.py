@@ -10,6 +10,7 @@ from proco.sphere.bessel import bessel_ratio, bessel_ratio_slope, working_dtype
 ConcentrationMethod = Literal["sra", "exact", "official"]
 
 _NEWTON_STEPS = 4
+_LARGEST = 1e18  # whose square float32 still holds
 
 
 def concentration_from_mean_length(
@@ -31,8 +32,8 @@ def concentration_from_mean_length(
         )
     if dim < 2:
         raise ValueError(f"dim must be at least 2; got {dim}.")
-    if not max_concentration > 0:
-        raise ValueError(f"max_concentration must be positive; got {max_concentration}.")
+    if not 0 < max_concentration <= _LARGEST:
+        raise ValueError(f"max_concentration must be positive and at most {_LARGEST:g}; got {max_concentration}.")
     dtype, mean_length = mean_length.dtype, mean_length.to(working_dtype(mean_length.dtype))
     squared = mean_length.square()
     spread = (1 - squared).clamp_min(torch.finfo(mean_length.dtype).tiny)

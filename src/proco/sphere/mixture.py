@@ -2,14 +2,17 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from proco.sphere.concentration import ConcentrationMethod, concentration_from_mean_length
 from proco.sphere.vmf import VonMisesFisher
+
+Vectors = Tensor | NDArray[Any]
 
 # A component that answers for fewer vectors than this has no spread to estimate and would collapse onto a point.
 _LEAST_MASS = 2.0
@@ -32,6 +35,8 @@ class VonMisesFisherMixture:
     Each of n_init restarts begins with centres that are far from each other (the seeding of k-means++ with the
     squared chord as distance) and stops when the mean log-likelihood rises by less than tol; the best is kept. A
     component that loses its vectors is put onto the one that the mixture explains worst, a limited number of times.
+
+    Vectors are tensors or NumPy arrays; what comes back are tensors, of the type and on the device of those of `fit`.
 
     After `fit`: weights_ (C,), means_ (C, p) unit mean directions, concentrations_ (C,), log_likelihood_ (mean per
     vector), n_iter_, converged_. The same seed gives the same fit.
@@ -74,33 +79,33 @@ class VonMisesFisherMixture:
         self.seed = seed
 
     @torch.no_grad()
-    def fit(self, vectors: Tensor) -> Self:
+    def fit(self, vectors: Vectors) -> Self:
         """Fit the mixture to unit vectors (N, p), N >= n_components."""
-        _require_unit_vectors(vectors)
-        if len(vectors) < self.n_components:
-            raise ValueError(f"{self.n_components} components need at least as many vectors; got {len(vectors)}.")
-        generator = torch.Generator(device=vectors.device).manual_seed(self.seed)
-        best = max((self._run(vectors, generator) for _ in range(self.n_init)), key=lambda fit: fit.log_likelihood)
+        rows = _as_unit_vectors(vectors)
+        if len(rows) < self.n_components:
+            raise ValueError(f"{self.n_components} components need at least as many vectors; got {len(rows)}.")
+        generator = torch.Generator(device=rows.device).manual_seed(self.seed)
+        best = max((self._run(rows, generator) for _ in range(self.n_init)), key=lambda fit: fit.log_likelihood)
         self.weights_ = best.weights
         self.means_, self.concentrations_ = best.components.loc, best.components.concentration
         self.log_likelihood_, self.n_iter_, self.converged_ = best.log_likelihood, best.num_iterations, best.converged
         return self
 
     @torch.no_grad()
-    def predict_proba(self, vectors: Tensor) -> Tensor:
+    def predict_proba(self, vectors: Vectors) -> Tensor:
         """Return the posterior probability of each component, (N, C)."""
         return self._joint(vectors).softmax(dim=1)
 
-    def predict(self, vectors: Tensor) -> Tensor:
+    def predict(self, vectors: Vectors) -> Tensor:
         """Return the most probable component of each vector, (N,)."""
         return self.predict_proba(vectors).argmax(dim=1)
 
     @torch.no_grad()
-    def score_samples(self, vectors: Tensor) -> Tensor:
+    def score_samples(self, vectors: Vectors) -> Tensor:
         """Return the log-density of each vector under the mixture, (N,)."""
         return self._joint(vectors).logsumexp(dim=1)
 
-    def score(self, vectors: Tensor) -> float:
+    def score(self, vectors: Vectors) -> float:
         """Return the mean log-density of the vectors."""
         return self.score_samples(vectors).mean().item()
 
@@ -112,23 +117,23 @@ class VonMisesFisherMixture:
         components = fitted.components
         return VonMisesFisher(components.loc[labels], components.concentration[labels], False).sample(), labels
 
-    def bic(self, vectors: Tensor) -> float:
+    def bic(self, vectors: Vectors) -> float:
         """Return the Bayesian information criterion on the vectors: lower is better."""
         num_components, dim = self._fitted().components.loc.shape
         # A direction has p - 1 free numbers, a concentration 1, and the weights C - 1.
         num_parameters = num_components * dim + num_components - 1
-        num_vectors = torch.tensor(float(len(vectors)))
-        return float(num_parameters * num_vectors.log()) - 2 * len(vectors) * self.score(vectors)
+        scores = self.score_samples(vectors)
+        return num_parameters * math.log(len(scores)) - 2 * scores.sum().item()
 
     def _fitted(self) -> _Fit:
         if not hasattr(self, "weights_"):
             raise ValueError("the mixture is not fitted yet; call fit(vectors) first.")
         return _Fit(self.weights_, VonMisesFisher(self.means_, self.concentrations_, False), self.log_likelihood_)
 
-    def _joint(self, vectors: Tensor) -> Tensor:
+    def _joint(self, vectors: Vectors) -> Tensor:
         fitted = self._fitted()
-        _require_unit_vectors(vectors, fitted.components.dim)
-        return _joint_log_density(vectors, fitted)
+        rows = _as_unit_vectors(vectors, fitted.components.dim)
+        return _joint_log_density(rows.to(fitted.components.loc), fitted)
 
     def _run(self, vectors: Tensor, generator: torch.Generator) -> _Fit:
         similarity = vectors @ _distant_vectors(vectors, self.n_components, generator).T
@@ -209,15 +214,17 @@ def _distant_vectors(vectors: Tensor, count: int, generator: torch.Generator) ->
     return torch.stack(chosen)
 
 
-def _require_unit_vectors(vectors: Tensor, dim: int | None = None) -> None:
-    if vectors.dim() != 2 or vectors.shape[1] < 2 or dim not in (None, vectors.shape[1]):
+def _as_unit_vectors(vectors: Vectors, dim: int | None = None) -> Tensor:
+    rows = torch.as_tensor(vectors)
+    if rows.dim() != 2 or rows.shape[1] < 2 or dim not in (None, rows.shape[1]):
         expected = "(N, p) with p >= 2" if dim is None else f"(N, {dim})"
-        raise ValueError(f"vectors must have shape {expected}; got {tuple(vectors.shape)}.")
-    if not vectors.is_floating_point():
-        raise ValueError(f"vectors must be of a floating type; got {vectors.dtype}.")
-    lengths = torch.linalg.vector_norm(vectors, dim=1)
-    if len(vectors) and not ((lengths - 1).abs() < 1e-2).all():
+        raise ValueError(f"vectors must have shape {expected}; got {tuple(rows.shape)}.")
+    if not rows.is_floating_point():
+        raise ValueError(f"vectors must be of a floating type; got {rows.dtype}.")
+    lengths = torch.linalg.vector_norm(rows, dim=1)
+    if len(rows) and not ((lengths - 1).abs() < 1e-2).all():
         raise ValueError(
             f"vectors must have length 1; got lengths from {lengths.min():.4g} to {lengths.max():.4g}. "
             "Divide by them: torch.nn.functional.normalize(vectors, dim=1)."
         )
+    return rows

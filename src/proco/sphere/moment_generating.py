@@ -29,6 +29,8 @@ def log_mgf(concentration: Tensor, cosine: Tensor, length: float, dim: int) -> T
     >>> log_mgf(torch.tensor([100.0, 606.0]), torch.tensor(0.9), length=10.0, dim=128)
     tensor([5.1006, 8.1257])
     """
+    if dim < 2:
+        raise ValueError(f"dim must be at least 2; got {dim}.")
     dtype = torch.promote_types(concentration.dtype, cosine.dtype)
     working = working_dtype(dtype)
     value: Tensor = _LogMgf.apply(  # type: ignore[no-untyped-call]

@@ -17,7 +17,8 @@ class ClassMoments(FullPrecisionModule):
     past_epochs above 1 the estimation window holds as many previous epochs.
 
     Sums and counts are kept instead of means, so the order of the updates and their split into batches do not
-    matter. A class that was never seen has count 0, mean 0 and mean length 0: the uniform distribution.
+    matter. Sums are float32: right for ten million images of a class in a window, not for several times as many. A
+    class that was never seen has count 0, mean 0 and mean length 0: the uniform distribution.
 
     Shapes: K classes, p dimensions; sums (K, p), counts (K,).
     """

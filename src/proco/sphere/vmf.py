@@ -27,9 +27,10 @@ class _UnitVector(constraints.Constraint):
     event_dim = 1
 
     def check(self, value: Tensor) -> Tensor:
-        tolerance = 10 * math.sqrt(torch.finfo(value.dtype).eps)
+        # 1e-5 at least: vectors may have been normalised in float32 before they became float64.
+        tolerance = min(max(10 * math.sqrt(torch.finfo(value.dtype).eps), 1e-5), 0.1)
         length: Tensor = torch.linalg.vector_norm(value, dim=-1)
-        return (length - 1).abs() < min(tolerance, 0.1)
+        return (length - 1).abs() < tolerance
 
 
 unit_vector = _UnitVector()
@@ -199,15 +200,17 @@ def _angle_slope(angle: Tensor, concentration: Tensor, dim: int) -> Tensor:
     dF/dkappa is the integral of (cos - A_p) f from 0 to theta, and minus the one from theta to pi. The side that does
     not hold the bulk of the distribution is integrated, over as many widths as matter, by a Gauss-Legendre rule.
     """
-    mean = bessel_ratio(dim / 2 - 1, concentration)
+    shortfall = -bessel_ratio_minus_one(dim / 2 - 1, concentration)  # of the mean cosine from 1
     # Least curvature of -log f: kappa cos + (p - 2)/sin^2 at the mode, where kappa sin^2 = (p - 2) cos.
     half = (dim - 2) / 2
-    cosine = concentration / (half + torch.hypot(concentration, concentration.new_tensor(half)))
-    cosine = torch.where(concentration > 0, cosine, torch.zeros_like(cosine))
-    sine_squared = (1 - cosine.square()).clamp_min(torch.finfo(angle.dtype).tiny)
-    curvature = concentration * cosine + ((dim - 2) / sine_squared if dim > 2 else 0.0)
+    root = torch.hypot(concentration, concentration.new_tensor(half))
+    cosine = torch.where(concentration > 0, concentration / (half + root), torch.zeros_like(concentration))
+    curvature = concentration * cosine
+    if dim > 2:
+        rest = (half + half**2 / (root + concentration)) / (half + root)  # 1 - cosine
+        curvature = curvature + (dim - 2) / (rest * (1 + cosine))
     reach = 12 / curvature.sqrt()
-    below = torch.cos(angle) > mean  # theta in the lower part: integrate from 0
+    below = 2 * torch.sin(angle / 2).square() < shortfall  # theta in the lower part: integrate from 0
     end = torch.where(below, (angle - reach).clamp_min(0), (angle + reach).clamp_max(math.pi))
     half_width, middle = (angle - end) / 2, (angle + end) / 2
     nodes = torch.as_tensor(_NODES, dtype=angle.dtype, device=angle.device)
@@ -219,7 +222,9 @@ def _angle_slope(angle: Tensor, concentration: Tensor, dim: int) -> Tensor:
     log_density = concentration.unsqueeze(-1) * rise
     if dim > 2:
         log_density = log_density + (dim - 2) * torch.log(torch.sin(at) / torch.sin(here))
-    integral = ((torch.cos(at) - mean.unsqueeze(-1)) * torch.exp(log_density) * weights).sum(-1) * half_width
+    # cos(at) - A_p, both less 1: for large concentrations they round to it.
+    excess = shortfall.unsqueeze(-1) - 2 * torch.sin(at / 2).square()
+    integral = (excess * torch.exp(log_density) * weights).sum(-1) * half_width
     return -integral
 
 

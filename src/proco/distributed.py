@@ -1,7 +1,8 @@
 """What the library needs of torch.distributed; every function is the identity without a process group."""
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -35,6 +36,15 @@ def broadcast_text(text: str) -> str:
     texts = [text]
     dist.broadcast_object_list(texts)
     return texts[0]
+
+
+def gather_texts(texts: Sequence[str]) -> list[str]:
+    """Return the texts of all ranks, in rank order, each once; every rank must call this."""
+    lists = [list(texts)]
+    if world_size() > 1:
+        lists = [[] for _ in range(world_size())]
+        dist.all_gather_object(lists, list(texts))
+    return list(dict.fromkeys(text for own in lists for text in own))
 
 
 def all_reduce_sum(tensor: Tensor) -> Tensor:
@@ -92,6 +102,9 @@ def process_group(device_type: Literal["cuda", "cpu"] | None = None) -> Iterator
     try:
         yield
     finally:
+        # What still holds on to the group, in circles, would keep its threads alive; one that wants to free a tensor
+        # while Python ends is stopped, and the process with it.
+        gc.collect()
         dist.destroy_process_group()
 
 

@@ -96,6 +96,12 @@ def test_exif_orientation_is_respected(orientation: int, suffix: str, tmp_path: 
     assert np.abs(decoded.astype(int) - pixels).max() < 30
 
 
+def test_damaged_exif_does_not_cost_the_pixels(tmp_path: Path) -> None:
+    pixels = Image.fromarray(np.full((5, 7, 3), 99, dtype=np.uint8))
+    pixels.save(tmp_path / "image.webp", lossless=True, exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff\x01\x12")
+    assert (read_image(tmp_path / "image.webp") == 99).all()
+
+
 def test_names_with_spaces_and_letters_of_all_kinds(tmp_path: Path) -> None:
     path = tmp_path / "déjà vu, 写真 🙂.png"
     Image.fromarray(RGB).save(path)

@@ -1,8 +1,10 @@
 """Folders: which files become which class of which split, and what is said about the others."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -108,6 +110,36 @@ def test_impossible_folders_are_explained(tmp_path: Path, write_image: WriteImag
     write_image(tmp_path / "valid" / "a" / "x.png")
     with pytest.raises(DataError, match="more than one folder for the split val"):
         Folder(path=tmp_path).read()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="who is root may read everything")
+def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, write_image: WriteImage) -> None:
+    write_image(tmp_path / "a" / "1.png")
+    write_image(tmp_path / "b" / "more" / "1.png")
+    (tmp_path / "b" / "more").chmod(0)
+    try:
+        with pytest.raises(DataError, match=r"more cannot be read \(Permission denied\)"):
+            Folder(path=tmp_path).listing()
+    finally:
+        (tmp_path / "b" / "more").chmod(0o755)
+
+
+def test_a_folder_that_cannot_be_read_is_named(
+    tmp_path: Path, write_image: WriteImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drive that fails in the middle, say."""
+    write_image(tmp_path / "a" / "1.png")
+    write_image(tmp_path / "b" / "more" / "1.png")
+    scandir = os.scandir
+
+    def fail(path: str) -> Any:
+        if str(path).endswith("more"):
+            raise OSError(errno.EIO, "Input/output error", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", fail)
+    with pytest.raises(DataError, match=r"more cannot be read \(Input/output error\)"):
+        Folder(path=tmp_path).listing()
 
 
 def test_recognised_are_folders_with_images_in_folders(tmp_path: Path, write_image: WriteImage) -> None:

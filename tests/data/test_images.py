@@ -23,6 +23,22 @@ from proco.errors import DataError
 CPU = torch.device("cpu")
 
 
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([], []),
+        ([10] * 19, [8, 8, 3]),
+        ([2**22] * 3, [1, 1, 1]),
+        ([2**21, 2**21, 1, 1, 2**23, 1], [2, 2, 1, 1]),
+        ([2**30], [1]),
+    ],
+)
+def test_few_large_files_are_decoded_in_one_go(sizes: list[int], expected: list[int]) -> None:
+    groups = images_module._groups(sizes)
+    assert [len(group) for group in groups] == expected
+    assert [row for group in groups for row in group] == list(range(len(sizes)))
+
+
 def random_pixels(number: int, height: int, width: int, channels: int = 3) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, 256, (number, channels, height, width), dtype=torch.uint8, generator=generator)

@@ -41,6 +41,8 @@ def test_pareto_profile_resembles_imagenet_lt() -> None:
 
 
 def test_one_class_and_no_imbalance() -> None:
+    for size in range(1, 1001):  # 49 (1/49) is less than 1 in floating point
+        assert exponential_counts(size, 4, size)[-1] == step_counts(size, 4, size)[-1] == 1
     for profile in (exponential_counts, step_counts, pareto_counts):
         assert profile(7, 3, 1) == (7, 7, 7)
         assert len(profile(7, 1, 7)) == 1

@@ -7,7 +7,15 @@ import torch
 import torch.distributed as dist
 from tests.distributed.ranks import run_on_two_ranks
 
-from proco.distributed import all_gather_rows, all_reduce_sum, is_main_process, process_group, rank, world_size
+from proco.distributed import (
+    all_gather_rows,
+    all_reduce_sum,
+    gather_texts,
+    is_main_process,
+    process_group,
+    rank,
+    world_size,
+)
 from proco.errors import ConfigError
 
 ROWS = torch.arange(12, dtype=torch.float64).reshape(4, 3)
@@ -28,6 +36,7 @@ def work(own_rank: int) -> dict[str, Any]:
         "gradient": gradient,
         "labels": all_gather_rows(torch.tensor([own_rank, 7])).tolist(),
         "transposed": all_gather_rows(own_rows.T),
+        "texts": gather_texts(["of both", f"of rank {own_rank}"] if own_rank else ["of both"]),
     }
 
 
@@ -38,6 +47,7 @@ def test_two_ranks_gather_rows_and_sum_gradients() -> None:
         assert torch.equal(found["gathered"], ROWS)
         assert found["labels"] == [0, 7, 1, 7]
         assert torch.equal(found["transposed"], torch.cat([ROWS[:2].T, ROWS[2:].T]))
+        assert found["texts"] == ["of both", "of rank 1"]
         # Both ranks' losses depend on the rows of each: 1 x^2 + 10 x^2.
         torch.testing.assert_close(found["gradient"], 22 * ROWS[2 * own_rank : 2 * own_rank + 2])
 
@@ -45,6 +55,7 @@ def test_two_ranks_gather_rows_and_sum_gradients() -> None:
 def test_one_process_is_rank_0_of_1_and_gathers_its_own_rows() -> None:
     assert (rank(), world_size(), is_main_process()) == (0, 1, True)
     assert all_gather_rows(ROWS) is ROWS
+    assert gather_texts(["b", "a", "b"]) == ["b", "a"]
 
 
 @pytest.mark.parametrize("launched", [{}, {"WORLD_SIZE": "1"}])

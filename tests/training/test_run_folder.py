@@ -62,6 +62,7 @@ def test_a_save_that_fails_keeps_the_last_good_checkpoint(
     with pytest.raises(RunError, match=r"cannot write .*last\.pt: No space"):
         folder.save_checkpoint({"epoch": 4})
     assert folder.load_checkpoint() == {"epoch": 3}
+    assert [path.name for path in folder.checkpoint_file.parent.iterdir()] == ["last.pt"]  # no half one takes its room
 
 
 def test_weights_are_safetensors_and_the_summary_is_json(tmp_path: Path) -> None:

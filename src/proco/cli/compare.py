@@ -50,7 +50,6 @@ def compare(
     from proco.errors import ConfigError
     from proco.training.recipes import load_own_data, load_recipe, rate_note
     from proco.training.run_folder import RunFolder
-    from proco.training.runs import require_same_settings
 
     recipes, all_seeds, overrides = _read(words, seeds or [])
     load = load_recipe if data is None else partial(load_own_data, data.resolve())
@@ -65,7 +64,7 @@ def compare(
         for number, ((recipe, seed), config) in enumerate(configs.items())
     ]
     for run in runs:  # before the first is trained
-        require_same_settings(run.config, run.folder)
+        run.folder.require_settings(run.config)
     console = make_console()
     for recipe in recipes:
         if advice := rate_note(partial(load, recipe), overrides):

@@ -47,6 +47,8 @@ def evaluate(
     if split not in splits:
         raise ConfigError(f"the data has no split {split!r}; it has {', '.join(splits)}.")
     metrics = classifier.evaluate(splits[split])
+    for warning in splits[split].images.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     if as_json:
         typer.echo(json.dumps(asdict(metrics) | {"split": split}, indent=2))
         return

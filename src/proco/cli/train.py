@@ -1,12 +1,17 @@
 """`proco train`: a recipe, or a folder of images, to a trained network and an honest figure."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from proco.training.run_folder import RunFolder
+    from proco.training.settings import TrainConfig
 
 
 def train(
@@ -30,15 +35,11 @@ def train(
     lists the recipes, `proco settings` the settings; those of a run are in its config.yaml. Under torchrun the work is
     shared by all ranks.
     """
-    from proco.cli.progress import file_progress, progress_for
-    from proco.cli.tables import make_console, show_accuracies
     from proco.config import read_assignments
-    from proco.distributed import broadcast_text, is_main_process, process_group
+    from proco.distributed import broadcast_text, process_group
     from proco.errors import ConfigError
-    from proco.training.journal import Silent
     from proco.training.recipes import load_own_data, load_recipe, rate_note
     from proco.training.run_folder import RunError, RunFolder
-    from proco.training.trainer import Trainer
 
     recipe, assignments = split_words(words or [])
     advise: Callable[[int], str] | None = None
@@ -62,7 +63,8 @@ def train(
             raise ConfigError("give the seed once, with --seed or as seed=.")
         config = load(overrides)
         advise = partial(rate_note, load, overrides)
-        name = recipe_label(recipe) if recipe else (data or Path()).resolve().stem
+        # The records want names in UTF-8.
+        name = recipe_label(recipe) if recipe else os.fsencode((data or Path()).resolve().stem).decode(errors="replace")
     if device is not None:
         config = replace(config, engine=replace(config.engine, device=device))
 
@@ -70,29 +72,46 @@ def train(
         if resume is None:
             folder = RunFolder(out or Path(broadcast_text(str(unused_folder(Path("runs") / name, config.seed)))))
             folder.require_unused()  # before all images are checked
-        console = make_console()
-        with file_progress(console) as progress:
-            trainer = Trainer(config, progress=progress if is_main_process() else None)
-        if not is_main_process():
-            trainer.fit(folder, Silent(), resume=resume is not None)
-            return
-        dataset = trainer.dataset
-        console.print(
-            f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, in "
-            f"batches of {trainer.batch_size}, on {trainer.device}. Run folder: {folder.path}"
+        _train(config, folder, advise, resume=resume is not None)
+
+
+def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], str] | None, *, resume: bool) -> None:
+    """Train into the folder, on every rank; the main one says what is going on.
+
+    A function of its own: what it leaves behind of the ranks must be gone before they part.
+    """
+    from proco.cli.progress import file_progress, progress_for
+    from proco.cli.tables import make_console, show_accuracies
+    from proco.distributed import is_main_process
+    from proco.training.journal import Silent
+    from proco.training.trainer import Trainer
+
+    console = make_console()
+    with file_progress(console) as progress:
+        trainer = Trainer(config, progress=progress if is_main_process() else None)
+    if not is_main_process():
+        trainer.fit(folder, Silent(), resume=resume)
+        return
+    dataset = trainer.dataset
+    console.print(
+        f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, in "
+        f"batches of {trainer.batch_size}, on {trainer.device}. Run folder: {folder.path}"
+    )
+    advice = "" if advise is None else advise(trainer.batch_size)
+    for note in filter(None, [advice, *dataset.notes]):
+        console.print(f"note: {note}")
+    try:
+        with progress_for(console) as listener:
+            summary = trainer.fit(folder, listener, resume=resume)
+    except KeyboardInterrupt:
+        further = (
+            f"Continue with: proco train --resume {folder.path}" if folder.is_begun else "Nothing was trained yet."
         )
-        advice = "" if advise is None else advise(trainer.batch_size)
-        for note in filter(None, [advice, *dataset.notes]):
-            console.print(f"note: {note}")
-        try:
-            with progress_for(console) as listener:
-                summary = trainer.fit(folder, listener, resume=resume is not None)
-        except KeyboardInterrupt:
-            typer.echo(f"proco: stopped. Continue with: proco train --resume {folder.path}", err=True)
-            raise typer.Exit(130) from None
-        for note in summary["notes"][len(dataset.notes) :]:
-            console.print(f"warning: {note}")
-        show_accuracies(console, f"accuracy on {summary['split']}, last epoch, %", str(folder.path), summary)
+        typer.echo(f"proco: stopped. {further}", err=True)
+        raise typer.Exit(130) from None
+    for note in summary["notes"][len(dataset.notes) :]:
+        console.print(f"warning: {note}")
+    show_accuracies(console, f"accuracy on {summary['split']}, last epoch, %", str(folder.path), summary)
 
 
 def split_words(words: list[str]) -> tuple[str | None, list[str]]:

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -157,12 +158,17 @@ def _decode_by_pillow(content: NDArray[np.uint8]) -> Tensor:
     except UnidentifiedImageError as error:
         raise DataError("unknown or damaged format") from error  # Pillow's words name an address in memory
     with opened:
-        image: Any = ImageOps.exif_transpose(opened)
+        opened.load()  # here, where damaged pixels are refused
+        image: Any = opened
+        with suppress(Exception):  # damaged notes about the image raise almost anything; the pixels are whole
+            image = ImageOps.exif_transpose(opened)
         if image.mode.startswith("I;16"):
             # Pillow's own conversion would cut off at 255 instead of scaling.
             image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
         elif image.mode in ("I", "F"):
-            raise DataError("pixels of 32 bits, whose range is not known; save the image with 8 or 16 bits")
+            raise DataError(
+                "pixels whose range is not known, of 32 bits or 16 in a PGM; save the image as PNG with 8 or 16 bits"
+            )
         elif "transparency" in image.info:
             image = image.convert("RGBA")  # Pillow warns where this step is left out
         pixels = np.array(image.convert("RGB"))

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 from proco.data.dataset import SPLIT_WORDS, SPLITS, name_some
 from proco.data.file_source import FileSource, Listing, Sample, natural_order
@@ -126,13 +126,18 @@ def _files_here(path: Path) -> list[Path]:
 def _files_below(path: Path) -> Iterator[Path]:
     """Yield the files, those of a folder to which several links lead once: links may go in a circle."""
     seen = set()
-    for folder, subfolders, names in os.walk(path, followlinks=True):
+    for folder, subfolders, names in os.walk(path, onerror=_refuse, followlinks=True):
         if (place := os.path.realpath(folder)) in seen:
             subfolders.clear()
             continue
         seen.add(place)
         subfolders[:] = [name for name in subfolders if not _is_hidden(name)]
         yield from (Path(folder, name) for name in names if not _is_hidden(name))
+
+
+def _refuse(error: OSError) -> NoReturn:
+    """Name a folder that cannot be read: without its images the others would be taken for all."""
+    raise DataError(f"{error.filename} cannot be read ({error.strerror}).") from error
 
 
 def is_image(path: Path) -> bool:

@@ -5,6 +5,7 @@ Both cut windows out of images and resize them; what happens to a view after tha
 
 import hashlib
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
@@ -21,8 +22,10 @@ from proco.errors import DataError
 # Memory that cutting may take beside its result.
 _SCRATCH_BYTES = 2**28
 _GREY = 128
-# Files that a thread decodes in one go.
+# Files that a thread decodes in one go, and their bytes: of large photographs one at a time, since all that are under
+# way are in memory.
 _GROUP = 8
+_GROUP_BYTES = 2**22
 # Where more than half of this many files cannot be read, the disk is gone and not the files.
 _FEWEST_FILES_TO_JUDGE = 16
 _NAMED_FILES = 3
@@ -181,7 +184,7 @@ class FileImages:
             torch.empty(len(numbers), self.channels, *size, dtype=torch.uint8, pin_memory=is_pinned) for _ in cuts
         ]
         rules = [Cut(cut.window, cut.randoms.cpu()) for cut in cuts]
-        groups = [range(len(numbers))[start : start + _GROUP] for start in range(0, len(numbers), _GROUP)]
+        groups = _groups([_file_size(self.paths[number]) for number in numbers])
 
         def read(group: range) -> list[Tensor | DataError]:
             return [_read(self.paths[numbers[row]]) for row in group]
@@ -248,6 +251,24 @@ class _Resize(NamedTuple):
             for result, boxes in zip(results, self.boxes, strict=True):
                 result[row] = _GREY if isinstance(image, DataError) else _resize(image, boxes[number], result.shape[2:])
         return failures
+
+
+def _groups(sizes: Sequence[int]) -> list[range]:
+    """Return the rows of each group, for files of these sizes in bytes."""
+    starts, total = [0] if sizes else [], 0
+    for row, size in enumerate(sizes):
+        total += size
+        if row - starts[-1] >= _GROUP or (total > _GROUP_BYTES and row > starts[-1]):
+            starts.append(row)
+            total = size
+    return [range(start, end) for start, end in pairwise([*starts, len(sizes)])]
+
+
+def _file_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):  # reading it will say why
+        return 0
 
 
 def _read(path: Path) -> Tensor | DataError:

@@ -40,7 +40,8 @@ def exponential_counts(largest: int, num_classes: int, imbalance: float) -> tupl
     """
     _require_profile(largest, num_classes, imbalance)
     # The power of the small number, as the field computes it, so that what is cut off is the same.
-    return tuple(int(largest * (1 / imbalance) ** (j / max(num_classes - 1, 1))) for j in range(num_classes))
+    counts = (int(largest * (1 / imbalance) ** (j / max(num_classes - 1, 1))) for j in range(num_classes))
+    return tuple(max(count, 1) for count in counts)  # 49 (1/49) is a little less than 1
 
 
 def step_counts(largest: int, num_classes: int, imbalance: float) -> tuple[int, ...]:
@@ -51,7 +52,7 @@ def step_counts(largest: int, num_classes: int, imbalance: float) -> tuple[int, 
     """
     _require_profile(largest, num_classes, imbalance)
     head = num_classes // 2
-    return (largest,) * head + (int(largest * (1 / imbalance)),) * (num_classes - head)
+    return (largest,) * head + (max(int(largest * (1 / imbalance)), 1),) * (num_classes - head)
 
 
 def pareto_counts(largest: int, num_classes: int, imbalance: float, *, power: float = 6.0) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from proco.distributed import all_reduce_sum
+from proco.evaluation.accuracy import balanced_accuracy, count_hits, per_class_accuracy, top1
 from proco.evaluation.calibration import CalibrationBins, expected_calibration_error
-from proco.evaluation.confusion import balanced_accuracy, confusion_matrix, per_class_accuracy, top1
 from proco.evaluation.shot_groups import group_accuracy, shot_groups
 from proco.losses.batch import require_matrix
 from proco.losses.class_counts import ClassCounts
@@ -54,30 +54,30 @@ class Evaluation:
             raise ValueError(f"class_counts must hold {num_classes} numbers, one per class; got {len(class_counts)}.")
         self.num_classes = num_classes
         self.groups = {} if class_counts is None else shot_groups(torch.as_tensor(class_counts).cpu())
-        self.confusion = torch.zeros(num_classes, num_classes, dtype=torch.int64, device=device)
+        self.hits = torch.zeros(2, num_classes, dtype=torch.int64, device=device)
         self.calibration = CalibrationBins(device=device)
 
     @torch.no_grad()
     def update(self, logits: Tensor, labels: Tensor) -> None:
         """Take in a batch: logits (N, K), labels (N,) in [0, K). The device is not waited for."""
         require_matrix(logits, self.num_classes, "logits")
-        confusion_matrix(logits.argmax(dim=1), labels, self.num_classes, onto=self.confusion)
+        self.hits += count_hits(logits.argmax(dim=1), labels, self.num_classes)
         dtype = torch.promote_types(logits.dtype, torch.float32)
         self.calibration.update(logits.to(dtype).softmax(dim=1), labels)
 
     def metrics(self) -> Metrics:
         """Measure what has come in so far on all ranks; every rank must call this, and all get the same."""
-        confusion = all_reduce_sum(self.confusion.clone()).cpu()
+        hits = all_reduce_sum(self.hits.clone()).cpu()
         calibration = all_reduce_sum(self.calibration.sums.clone()).cpu()
-        accuracies = per_class_accuracy(confusion)
+        accuracies = per_class_accuracy(hits)
         groups = {
             name: group_accuracy(accuracies, self.groups[name]) if name in self.groups else None
             for name in ("many", "medium", "few")
         }
         return Metrics(
-            top1=_percent(top1(confusion).item()),
+            top1=_percent(top1(hits).item()),
             **{name: _percent(accuracy) for name, accuracy in groups.items()},
-            balanced_accuracy=_percent(balanced_accuracy(confusion).item()),
+            balanced_accuracy=_percent(balanced_accuracy(hits).item()),
             per_class_accuracy=tuple(_percent(accuracy) for accuracy in accuracies.tolist()),
             ece=_defined(expected_calibration_error(calibration)),
         )

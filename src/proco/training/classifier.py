@@ -95,11 +95,12 @@ class Classifier:
 
     def splits_of(self, dataset: Dataset) -> Mapping[str, Split]:
         """Return the splits of data, labelled by the classifier's classes: some of them may be absent from it."""
-        if unknown := [name for name in dataset.class_names if name not in self.class_names]:
+        positions = {name: position for position, name in enumerate(self.class_names)}
+        if unknown := [name for name in dataset.class_names if name not in positions]:
             raise RunError(
                 f"the data has the classes {name_some(unknown)}; the run knows {name_some(self.class_names)}."
             )
-        labels = torch.tensor([self.class_names.index(name) for name in dataset.class_names])
+        labels = torch.tensor([positions[name] for name in dataset.class_names])
         return {name: replace(split, labels=labels[split.labels]) for name, split in dataset.splits.items()}
 
     def require_channels(self, channels: int) -> None:

@@ -10,7 +10,7 @@ class MovingAverage(nn.Module):
     """A copy of a network that follows it: average <- decay average + (1 - decay) network, after every step.
 
     Batch-norm statistics are averaged too; whole numbers are copied. The first steps count for more, with a decay of
-    (1 + t)/(10 + t), so that the average does not hold on to the random start.
+    (1 + t)/(10 + t), so that the average does not hold on to the random start. They count from `restart` on.
     """
 
     steps: torch.Tensor
@@ -21,6 +21,10 @@ class MovingAverage(nn.Module):
         self.decay = decay
         # A tensor and not a number, so that a recorded step counts on.
         self.register_buffer("steps", torch.zeros((), device=next(network.parameters()).device))
+
+    def restart(self) -> None:
+        """Let the next steps count as the first ones do: other parts of the network learn from now on."""
+        self.steps.zero_()
 
     @torch.no_grad()
     def update(self, network: nn.Module) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from proco.config import as_settings, merge, read_recipe
 from proco.errors import ProCoError
-from proco.training.settings import TrainConfig
+from proco.training.settings import EngineConfig, TrainConfig
 
 M = TypeVar("M", bound=nn.Module)
 _PARTIAL = ".partial"  # how the name of a file ends while it is written
@@ -102,6 +103,14 @@ class RunFolder:
             raise RunError(f"{self.path} is not a run folder: it has no {self.config_file.name}.")
         return merge(TrainConfig, read_recipe(self.config_file))
 
+    def require_settings(self, config: TrainConfig) -> None:
+        """Refuse other settings than those of the run in the folder, where there is one."""
+        if not self.is_begun:
+            return
+        before, now = (_what_counts(one) for one in (self.config(), config))
+        if names := ", ".join(name for name, value in before.items() if now[name] != value):
+            raise RunError(f"{self.path} holds a run with other settings ({names}); choose another folder with --out.")
+
     def require_data(self, data_hash: str) -> None:
         """Refuse to go on with other data than the run began with."""
         if self.config().made_with.get("data", data_hash) != data_hash:
@@ -138,6 +147,7 @@ class RunFolder:
         try:
             torch.save(dict(state), beside)
         except (OSError, RuntimeError) as error:  # the latter is what torch makes of a full disk
+            beside.unlink(missing_ok=True)  # it would keep the disk full
             raise RunError(
                 f"cannot write {self.checkpoint_file}: {error}. The checkpoint before it is as it was; make room and "
                 f"continue with proco train --resume {self.path}."
@@ -198,13 +208,23 @@ class RunFolder:
         return content
 
 
+def _what_counts(config: TrainConfig) -> dict[str, Any]:
+    """Return the settings without what is said about a run, with what it was made, and by what means."""
+    counting = {name: getattr(config.engine, name) for name in (*EngineConfig.rounding, *EngineConfig.looks)}
+    return as_settings(replace(config, about="", published={}, made_with={}, engine=EngineConfig(**counting)))
+
+
 def _beside(path: Path) -> Path:
     return path.with_name(path.name + _PARTIAL)
 
 
 def _write(path: Path, content: bytes) -> None:
     beside = _beside(path)
-    beside.write_bytes(content)
+    try:
+        beside.write_bytes(content)
+    except OSError:
+        beside.unlink(missing_ok=True)  # on a full disk it would keep it full
+        raise
     _move(beside, path)
 
 

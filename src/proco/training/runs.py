@@ -1,15 +1,13 @@
 """Runs as a whole: the data one was trained on, and one that may have been trained already."""
 
-from dataclasses import replace
 from typing import Any
 
-from proco.config import as_settings
 from proco.data.dataset import Dataset
 from proco.data.decode import Progress
 from proco.data.prepare import SharedData, prepare
 from proco.training.journal import Listener
 from proco.training.run_folder import RunError, RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
+from proco.training.settings import TrainConfig
 from proco.training.trainer import Trainer
 
 
@@ -24,21 +22,6 @@ def data_of(folder: RunFolder, progress: Progress | None = None) -> Dataset:
     return dataset
 
 
-def require_same_settings(config: TrainConfig, folder: RunFolder) -> None:
-    """Refuse a folder whose run, where there is one, has other settings."""
-    if not folder.is_begun:
-        return
-    before, now = (_what_counts(one) for one in (folder.config(), config))
-    if names := ", ".join(name for name, value in before.items() if now[name] != value):
-        raise RunError(f"{folder.path} holds a run with other settings ({names}); choose another folder with --out.")
-
-
-def _what_counts(config: TrainConfig) -> dict[str, Any]:
-    """Return the settings without what is said about a run, with what it was made, and by what means."""
-    counting = {name: getattr(config.engine, name) for name in (*EngineConfig.rounding, *EngineConfig.looks)}
-    return as_settings(replace(config, about="", published={}, made_with={}, engine=EngineConfig(**counting)))
-
-
 def fit_or_reuse(
     config: TrainConfig,
     folder: RunFolder,
@@ -51,7 +34,7 @@ def fit_or_reuse(
 
     data: where the data is taken from, by runs that share it.
     """
-    require_same_settings(config, folder)
+    folder.require_settings(config)
     if folder.is_begun and folder.is_finished:
         return folder.summary()
     return Trainer(config, data=data, progress=progress).fit(folder, listener, resume=folder.is_begun)

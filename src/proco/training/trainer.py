@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from proco.data.dataset import Dataset
 from proco.data.decode import Progress, set_decode_threads
 from proco.data.prepare import SharedData
-from proco.distributed import all_reduce_sum, is_main_process, rank, world_size
+from proco.distributed import all_reduce_sum, gather_texts, is_main_process, rank, world_size
 from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
 from proco.methods.method import Stage, Task, side_by_side
@@ -82,6 +82,10 @@ class Trainer:
         # Here and not in the stage: what does not fit is said before a folder is begun.
         self.loaders = [self._make_loader(stage) for stage in self.stages]
         self.batch_size = self.loaders[0].batch_size
+        if config.network.classifier == "standardised" and min(loader.batch_size for loader in self.loaders) < 2:
+            raise ConfigError(
+                "network.classifier: a standardised one needs batches of 2 images at least, for a spread."
+            )
         self.terms = nn.ModuleList(
             nn.ModuleDict({name: weighted.term for name, weighted in stage.terms.items()}) for stage in self.stages
         )
@@ -184,6 +188,7 @@ class Trainer:
         if self.has_begun and checkpoint is None:
             raise RunError("this trainer has trained already: its weights are not those of its seed. Make another one.")
         if resume and folder.is_begun:
+            folder.require_settings(self.config)
             folder.require_data(self.dataset.hash)
         elif is_main_process():
             facts = {"lanes": str(lanes_now()), "data": self.dataset.hash}
@@ -234,6 +239,8 @@ class Trainer:
         optimizer = SGD(learner.parameters(), optim)
         if interrupted is not None:
             restore(interrupted, {"optimizer": optimizer})
+        elif self.average is not None and number and stage.learning != self.stages[number - 1].learning:
+            self.average.restart()  # a classifier that begins to learn is still as it was drawn
         heard = teacher if is_taught(stage) else None
         step = Step(learner, optimizer, self.average, heard, compile=engine.compile, graph=self.graph)
         loader = self.loaders[number]
@@ -305,11 +312,10 @@ class Trainer:
     def _renew_statistics(self, number: int, epoch: int) -> None:
         """Let the average of the weights see the views of the epoch, as they passed the batch norms in training.
 
-        number: of the stage; the views are those of the last one up to it in which the backbone learnt.
+        number: of the stage. Where the backbone does not learn, it is its own average, and its statistics are right.
         """
-        learning = [past for past in range(number + 1) if "backbone" in self.stages[past].learning]
-        if self.renewal is not None and learning:
-            self.renewal(batch.views.flatten(0, 1) for batch in self.loaders[learning[-1]].batches(epoch))
+        if self.renewal is not None and "backbone" in self.stages[number].learning:
+            self.renewal(batch.views.flatten(0, 1) for batch in self.loaders[number].batches(epoch))
 
     def _learnt(self) -> dict[str, nn.Module]:
         """Return what has a state beyond a stage, by the names that checkpoints have for it."""
@@ -317,12 +323,13 @@ class Trainer:
         return parts if self.average is None else {**parts, "average": self.average}
 
     def _warnings(self) -> list[str]:
-        """Return what went wrong with images meanwhile."""
-        return [warning for split in self.dataset.splits.values() for warning in split.images.warnings]
+        """Return what went wrong with images meanwhile, on all ranks."""
+        return gather_texts([warning for split in self.dataset.splits.values() for warning in split.images.warnings])
 
     def _finish(self, folder: RunFolder, course: Course, teacher: Teacher | None) -> dict[str, Any]:
         """Write weights and summary."""
         metrics = self.evaluate(self.dataset.test_split)
+        warnings = self._warnings()
         if not is_main_process():
             return {}
         summary = asdict(metrics) | {
@@ -335,7 +342,7 @@ class Trainer:
             "data_hash": self.dataset.hash,
             "class_names": self.dataset.class_names,
             "class_counts": self.class_counts.tolist(),
-            "notes": [*self.dataset.notes, *self._warnings()],
+            "notes": [*self.dataset.notes, *warnings],
         }
         if teacher is not None:
             summary["teacher_top1"] = teacher.top1

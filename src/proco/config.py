@@ -92,7 +92,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
-    """Turn `optim.lr=0.1` and the like into nested settings.
+    """Turn `optim.lr=0.1` and the like into nested settings; of one that is given twice the last counts.
 
     >>> read_assignments(["optim.lr=0.1", "views=[a, b]", "method=proco", "method.tau=2"])
     {'optim': {'lr': 0.1}, 'views': ['a', 'b'], 'method': {'name': 'proco', 'tau': 2}}

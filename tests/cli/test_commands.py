@@ -60,6 +60,7 @@ def test_train_evaluate_and_resume_of_a_finished_run(squares: Path) -> None:
     assert "least accurate classes" in printed
     metrics = json.loads(run("evaluate", "run", "--json", "--split", "train"))
     assert metrics["split"] == "train"
+    assert (metrics["class_names"], metrics["class_counts"]) == (summary["class_names"], summary["class_counts"])
     with pytest.raises(ProCoError, match="is finished"):
         run("train", "--resume", "run")
 
@@ -168,8 +169,9 @@ def test_compare_notices_that_the_data_has_changed(squares: Path) -> None:
     arrays = dict(np.load(squares))
     arrays["train_images"] = 255 - arrays["train_images"]
     np.savez(squares, **arrays)
-    with pytest.raises(ProCoError, match="the data has changed between both/a/seed0 and both/b/seed0"):
+    with pytest.raises(ProCoError, match=r"b\.yaml, seed 0: the data has changed since both/a/seed0; train anew"):
         run("compare", "a.yaml", "b.yaml", "--out", "both", *SMALL)
+    assert not Path("both/b/seed0").exists()  # before it is trained
 
 
 @pytest.mark.parametrize(
@@ -244,6 +246,7 @@ def test_changed_data_is_noticed_and_other_data_evaluated_whole(squares: Path) -
         run("evaluate", "run")
     metrics = json.loads(run("evaluate", "run", "--json", "--data", "other.npz"))
     assert metrics["split"] == "test"
+    assert "accuracy on all images of other, %" in run("evaluate", "run", "--data", "other.npz")
     assert sum(accuracy is not None for accuracy in metrics["per_class_accuracy"]) == 3
 
 
@@ -306,6 +309,9 @@ def test_catalogues_list_what_can_be_chosen() -> None:
         (["train", "quickstart/proco", "--resume", "nowhere"], "give nothing else but --device"),
         (["train", "--resume", "nowhere", "--seed", "1"], "give nothing else but --device"),
         (["train", "quickstart/proco", "--seed", "1", "seed=2"], "give the seed once"),
+        (["train", "quickstart/proco", "seed=-1"], "seed must not be negative; got -1"),
+        (["train", "--data", "photos", "data.source.path=others"], "both say where the data lies"),
+        (["compare", "quickstart/proco", "--device", "warp"], "'warp' is not usable here"),
         (["evaluate", "nowhere"], "is not a run folder"),
         (["compare", "epochs=1"], "give at least one recipe"),
         (["compare", "quickstart/proco", "data=5"], "data: expected settings of its own, got 5"),

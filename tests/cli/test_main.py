@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from PIL import Image
+
 import proco
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +31,18 @@ def test_help_lists_the_commands_without_torch() -> None:
 
 def test_version() -> None:
     assert run("--version").stdout.strip() == f"proco {proco.__version__}"
+
+
+def test_letters_that_a_terminal_lacks_do_not_end_a_command(tmp_path: Path) -> None:
+    for name in ("\U0001f98b", "b"):
+        (tmp_path / name).mkdir()
+        for number in range(10):  # so that one can be held out
+            Image.new("RGB", (8, 8)).save(tmp_path / name / f"{number}.png")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "cp1252"}
+    command = [sys.executable, "-m", "proco", "data", "describe", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, timeout=120, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"?" in done.stdout
 
 
 def test_info_names_the_versions_of_a_bug_report() -> None:

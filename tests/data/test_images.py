@@ -305,6 +305,14 @@ def test_half_of_the_files_may_go_bad(tmp_path: Path, photos: list[Path]) -> Non
         FileImages([*photos[:7], *missing]).cut(torch.arange(16), [], (4, 4), CPU)
 
 
+def test_fingerprint_of_files_sees_that_one_was_exchanged(tmp_path: Path) -> None:
+    file = tmp_path / "1.jpg"
+    file.write_bytes(b"a picture")
+    before = FileImages([file]).fingerprint
+    file.write_bytes(b"another picture")
+    assert FileImages([file]).fingerprint != before
+
+
 def test_fingerprint_of_files_sees_their_folders() -> None:
     one, other = (FileImages([Path("root", name, "1.jpg")]).fingerprint for name in ("cat", "dog"))
     assert one != other

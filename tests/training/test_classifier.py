@@ -48,6 +48,9 @@ def test_scores_are_of_images_as_they_are(folder: RunFolder, tiny_dataset: Datas
     colours = split.images.pixels[:, :, :1, :1]  # of images that look the same at every size
     small, large = (classify(colours.expand(-1, -1, *size).contiguous()) for size in ((8, 8), (16, 20)))
     torch.testing.assert_close(large, small)
+    assert torch.equal(Classifier.of(str(folder.path), "cpu")(split.images.pixels), scores)
+    with pytest.raises(TypeError, match=r"images must be a tensor, .* got ndarray\. proco\.data\.decode\.read_image"):
+        classify(split.images.pixels.numpy())  # type: ignore[arg-type]
     with pytest.raises(RunError, match="takes images of 3 channels; got 1"):
         classify(split.images.pixels[:, :1])
     with pytest.raises(DataError, match=r"must be uint8 of shape \(N, C, H, W\)"):

@@ -37,6 +37,7 @@ def compare(
     out: Annotated[
         Path, typer.Option(help="Folder of the run folders; what is finished there is not trained again.")
     ] = Path("runs/compare"),
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1; the same as engine.device.")] = None,
     lanes: Annotated[
         int, typer.Option(min=1, help="Runs side by side on one GPU; small networks take less time so.")
     ] = 1,
@@ -51,7 +52,9 @@ def compare(
     from proco.training.recipes import load_own_data, load_recipe, rate_note
     from proco.training.run_folder import RunFolder
 
-    recipes, all_seeds, overrides = _read(words, seeds or [])
+    recipes, all_seeds, overrides = _read(
+        [*words, *([] if device is None else [f"engine.device={device}"])], seeds or []
+    )
     load = load_recipe if data is None else partial(load_own_data, data.resolve())
     configs = {(recipe, seed): load(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds}
     if results is not None and (changed := "--data" if data is not None else _changes_the_result(overrides)):
@@ -129,7 +132,7 @@ def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path |
     stop = threading.Event()
     failures: list[str] = []
     shared = SharedData()
-    jobs = [partial(_train, run, shared, console, lanes, stop) for run in runs]
+    jobs = [partial(_train, run, _finished_before(run, runs), shared, console, lanes, stop) for run in runs]
     try:
         with _shared_engine([run.config.engine for run in runs], lanes) as device:
             for number, outcome in in_lanes(jobs, lanes, stop, device):
@@ -199,16 +202,29 @@ def _changes_the_result(overrides: dict[str, Any]) -> str:
     return ""
 
 
-def _train(run: _Run, data: "SharedData", console: "Console", lanes: int, stop: threading.Event) -> dict[str, Any]:
+def _finished_before(run: _Run, runs: list[_Run]) -> "RunFolder | None":
+    """Return one of the runs on the same data that is finished already, if any is."""
+    same = (other.folder for other in runs if other.config.data == run.config.data)
+    return next((folder for folder in same if folder.is_finished), None)
+
+
+def _train(
+    run: _Run,
+    like: "RunFolder | None",
+    data: "SharedData",
+    console: "Console",
+    lanes: int,
+    stop: threading.Event,
+) -> dict[str, Any]:
     from proco.cli.progress import ProgressLines, file_progress, progress_for
     from proco.training.runs import fit_or_reuse
 
     label = f"{run.recipe}, seed {run.config.seed}"
     console.print(f"run {run.number}: {label}, in {run.folder.path}")
     if lanes > 1:  # several bars would write over each other
-        return fit_or_reuse(run.config, run.folder, ProgressLines(f"{label}: ", stop), data=data)
+        return fit_or_reuse(run.config, run.folder, ProgressLines(f"{label}: ", stop), data=data, like=like)
     with file_progress(console) as progress, progress_for(console) as listener:
-        return fit_or_reuse(run.config, run.folder, listener, data=data, progress=progress)
+        return fit_or_reuse(run.config, run.folder, listener, data=data, progress=progress, like=like)
 
 
 def run_folder(out: Path, recipe: str, seed: int) -> Path:

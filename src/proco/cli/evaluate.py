@@ -40,8 +40,9 @@ def evaluate(
             raise ConfigError(f"{settings[0]} is for other data than the run's own; name it with --data.")
         else:
             dataset = data_of(folder, progress)
-    if set(dataset.splits) == {"train"}:  # all of it is the test
-        dataset = replace(dataset, splits={**dataset.splits, "test": dataset.splits["train"]})
+    what = None
+    if set(dataset.splits) == {"train"} and split is None:  # all of it is the test
+        dataset, what = replace(dataset, splits={"test": dataset.splits["train"]}), f"all images of {dataset.name}"
     splits = classifier.splits_of(dataset)
     split = split or dataset.test_split
     if split not in splits:
@@ -50,11 +51,16 @@ def evaluate(
     for warning in splits[split].images.warnings:
         typer.echo(f"warning: {warning}", err=True)
     if as_json:
-        typer.echo(json.dumps(asdict(metrics) | {"split": split}, indent=2))
+        facts = {
+            "split": split,
+            "class_names": classifier.class_names,
+            "class_counts": classifier.class_counts.tolist(),
+        }
+        typer.echo(json.dumps(asdict(metrics) | facts, indent=2))
         return
     for note in dataset.notes:
         console.print(f"note: {note}")
-    show_accuracies(console, f"accuracy on {split}, %", str(run), asdict(metrics))
+    show_accuracies(console, f"accuracy on {what or split}, %", str(run), asdict(metrics))
     console.print(f"expected calibration error {metrics.ece:.3f}")
     known = [(accuracy, i) for i, accuracy in enumerate(metrics.per_class_accuracy) if accuracy is not None]
     console.print(f"least accurate classes (accuracy, training images), of {len(known)}:")

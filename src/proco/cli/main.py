@@ -1,5 +1,6 @@
 """The `proco` command: its sub-commands, and one line instead of a traceback for what the user can mend."""
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -47,6 +48,9 @@ def main() -> None:
     # Threads that wait for each other sleep instead of spinning: a tenth slower on an idle CPU, but on a busy one
     # spinning makes a step ten times slower. OpenMP reads this when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a letter that a terminal does not have must not end a run
     try:
         app()
     except ProCoError as error:

@@ -109,7 +109,10 @@ class Dataset:
         if "train" not in self.splits:
             raise DataError(f"{self.name} has no training images; its splits: {', '.join(self.splits)}.")
         if self.num_classes < 2:
-            raise DataError(f"{self.name}: at least 2 classes are needed to tell apart; got {self.num_classes}.")
+            raise DataError(
+                f"{self.name}: at least 2 classes are needed to tell apart; got {name_some(self.class_names)}."
+                f"{self._notes_after_an_error()}"
+            )
         missing = [self.class_names[label] for label in (self.class_counts == 0).nonzero().flatten().tolist()]
         if missing:
             raise DataError(

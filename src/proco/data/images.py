@@ -61,7 +61,10 @@ class Images(Protocol):
 
     @property
     def fingerprint(self) -> bytes:
-        """A few bytes that are others when the images, or their order, are: of arrays by pixels, of files by names."""
+        """A few bytes that are others when the images or their order are.
+
+        Of arrays they are by pixels, of files by names and sizes.
+        """
 
     def __len__(self) -> int: ...
 
@@ -166,9 +169,9 @@ class FileImages:
 
     @property
     def fingerprint(self) -> bytes:
-        """The SHA-256 of the files' names and of their folders', which stay when all of them move."""
-        names = "\n".join(f"{path.parent.name}/{path.name}" for path in self.paths)
-        return hashlib.sha256(names.encode(errors=NOT_UTF_8)).digest()
+        """The SHA-256 of the files' names, those of their folders and their sizes: these stay when all of them move."""
+        files = "\n".join(f"{path.parent.name}/{path.name} {_file_size(path)}" for path in self.paths)
+        return hashlib.sha256(files.encode(errors=NOT_UTF_8)).digest()
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ from proco.training.settings import TrainConfig
 class Classifier:
     """A network and what it takes to predict with it as its run did.
 
-    >>> classify = Classifier.of(RunFolder(path))  # doctest: +SKIP
+    >>> classify = Classifier.of("runs/photos/seed0")  # doctest: +SKIP
     >>> scores = classify(images)  # doctest: +SKIP
     """
 
@@ -37,8 +38,9 @@ class Classifier:
     autocast: torch.dtype | None
 
     @classmethod
-    def of(cls, folder: RunFolder, device: str = "auto") -> "Classifier":
-        """Read the network that a finished run has kept."""
+    def of(cls, run: RunFolder | Path | str, device: str = "auto") -> "Classifier":
+        """Read the network that a finished run, in its folder, has kept."""
+        folder = run if isinstance(run, RunFolder) else RunFolder(run)
         config, summary, weights = folder.config(), folder.summary(), folder.load_weights()
         config = replace(config, network=replace(config.network, pretrained=False))  # no weights to fetch
         on = find_device(device)
@@ -71,6 +73,11 @@ class Classifier:
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:
         """Return the scores (N, K) of images, uint8 (N, C, H, W) of any size, cut and resized as in the run."""
+        if not isinstance(images, Tensor):
+            raise TypeError(
+                f"images must be a tensor, uint8 (N, C, H, W); got {type(images).__name__}. "
+                "proco.data.decode.read_image makes one, (C, H, W), of a file."
+            )
         array = ArrayImages(images)
         self.require_channels(array.channels)
         cut = Cut(CentreWindow(self.config.data.centre), torch.empty(len(array), 0))

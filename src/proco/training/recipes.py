@@ -63,6 +63,8 @@ def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainCo
         raise ConfigError(f"data: expected settings of its own, got {data!r}.")
     if "source" in data:
         base, recipe = _without(base, *_COURSE), _without_its_data(recipe)
+    if any("path" in _source(layer) for layer in overrides):
+        raise ConfigError("--data and data.source.path both say where the data lies; give one of them.")
     source = {"data": {"source": as_settings(source_of(path))}}
     settings = overlay(base, recipe, source, *overrides)
     config = merge(TrainConfig, settings)
@@ -90,6 +92,13 @@ def rate_note(load: Callable[..., TrainConfig], overrides: Settings, batch_size:
         return ""
     rate, fitting = f"{before.optim.lr:g}", f"{before.optim.lr * made / usual:.3g}"
     return f"optim.lr={rate} is the rate for batches of {usual}; for batches of {made} try optim.lr={fitting}."
+
+
+def _source(settings: Settings) -> Settings:
+    """Return what settings say of the source of the data, nothing where that is not settings of its own."""
+    data = settings.get("data")
+    source = data.get("source") if isinstance(data, dict) else None
+    return source if isinstance(source, dict) else {}
 
 
 def _names_views(method: Any) -> bool:

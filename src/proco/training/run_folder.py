@@ -30,8 +30,8 @@ class RunError(ProCoError):
 class RunFolder:
     """Names and formats of what a run leaves behind."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self.path = path = Path(path)
         self.config_file = path / "config.yaml"
         self.metrics_file = path / "metrics.jsonl"
         self.summary_file = path / "summary.json"

@@ -29,12 +29,17 @@ def fit_or_reuse(
     *,
     data: SharedData | None = None,
     progress: Progress | None = None,
+    like: RunFolder | None = None,
 ) -> dict[str, Any]:
     """Train into the folder, going on with what is there; return the summary at once where the run is finished.
 
-    data: where the data is taken from, by runs that share it.
+    data: where the data is taken from, by runs that share it. like: a finished run with which it is to be compared, so
+    that the data must be the same.
     """
     folder.require_settings(config)
     if folder.is_begun and folder.is_finished:
         return folder.summary()
-    return Trainer(config, data=data, progress=progress).fit(folder, listener, resume=folder.is_begun)
+    trainer = Trainer(config, data=data, progress=progress)
+    if like is not None and trainer.dataset.hash != like.summary()["data_hash"]:
+        raise RunError(f"the data has changed since {like.path}; train anew, with another folder for --out.")
+    return trainer.fit(folder, listener, resume=folder.is_begun)

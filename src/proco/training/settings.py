@@ -116,6 +116,8 @@ class TrainConfig:
         for name, value in (("epochs", self.epochs), ("batch_size", self.batch_size)):
             if value != "auto" and value < 1:
                 raise ConfigError(f"{name} must be at least 1; got {value}.")
+        if self.seed < 0:
+            raise ConfigError(f"seed must not be negative; got {self.seed}.")
         if self.renew_statistics and self.ema is None:
             raise ConfigError("renew_statistics is of the average of the weights; set ema too.")
         if self.ema is not None and not 0 < self.ema < 1:

@@ -3,13 +3,18 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+import torch
 import typer
 from benchmarks.measure import markdown
+from PIL import Image
 
 from proco.cli.main import app
+from proco.training.classifier import Classifier
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
@@ -83,17 +88,26 @@ def test_architecture_page_names_every_module() -> None:
             assert path.name in page, path
 
 
-def test_training_from_python_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_from_python_as_documented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "training.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     monkeypatch.chdir(tmp_path)
     arrays = {"train_labels": np.arange(16) % 2, "test_labels": np.arange(4) % 2}
     for split, labels in (("train", 16), ("test", 4)):
         arrays[f"{split}_images"] = np.random.default_rng(0).integers(0, 256, (labels, 8, 8), dtype=np.uint8)
     np.savez("noise.npz", **arrays)
     Path("small.yaml").write_text("extends: quickstart/proco\ndata: {source: {name: arrays, path: noise.npz}}\n")
-    exec("\n".join(blocks).replace("quickstart/proco", "small.yaml"), {})
+    names: dict[str, Any] = {}
+    exec("\n".join(blocks[:2]).replace("quickstart/proco", "small.yaml"), names)
     assert json.loads(Path("runs/from_python/summary.json").read_text())["last_epoch"] == 1
+    Path("new_photos").mkdir()
+    Image.new("RGB", (9, 7)).save("new_photos/one.jpg")
+    classify = names["classify"]
+    with patch.object(Classifier, "__call__", lambda own, images: torch.tensor([[0.0, float(images.shape[3])]])):
+        exec(blocks[2], {**names, "classify": classify})  # which is of grey images
+    assert capsys.readouterr().out.splitlines()[-1] == f"one.jpg {classify.class_names[1]}"
 
 
 def test_commands_of_the_documents_exist() -> None:

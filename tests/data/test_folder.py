@@ -96,6 +96,17 @@ def test_unicode_spaces_and_links(tmp_path: Path, write_image: WriteImage) -> No
     assert contents(dataset) == [("Bäume und Sträucher", "写真 1.png"), ("linked", "été 🌞.png")]
 
 
+def test_letters_with_accents_are_the_same_in_one_piece_and_in_two(tmp_path: Path, write_image: WriteImage) -> None:
+    """Some systems write them so, some so, and copies keep it."""
+    one, two = "k\u00e4fer", "ka\u0308fer"
+    write_image(tmp_path / "train" / one / "1.png")
+    write_image(tmp_path / "train" / "b" / "2.png")
+    write_image(tmp_path / "test" / two / "3.png")
+    dataset = Folder(path=tmp_path).read()
+    assert dataset.class_names == ("b", one)
+    assert contents(dataset, "test") == [(one, "3.png")]
+
+
 def test_impossible_folders_are_explained(tmp_path: Path, write_image: WriteImage) -> None:
     with pytest.raises(DataError, match="is not a folder"):
         Folder(path=tmp_path / "missing").read()

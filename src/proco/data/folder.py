@@ -1,6 +1,7 @@
 """A folder of class folders, or of train, val and test folders of class folders."""
 
 import os
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -54,10 +55,7 @@ class Folder(FileSource):
         if not self.path.is_dir():
             raise DataError(f"{self.path} is not a folder; expected one with a folder for each class.")
         roots = _split_roots(self.path)
-        files = {
-            split: {folder.name: sorted(_files_below(folder)) for folder in _folders_in(root)}
-            for split, root in roots.items()
-        }
+        files = {split: _files_by_class(root) for split, root in roots.items()}
         images = {
             split: {name: list(filter(is_image, found)) for name, found in by_class.items()}
             for split, by_class in files.items()
@@ -113,6 +111,14 @@ def _split_folders(path: Path) -> list[Path]:
 
 def _split_of(folder: Path) -> str:
     return SPLIT_WORDS[folder.name.casefold()]
+
+
+def _files_by_class(root: Path) -> dict[str, list[Path]]:
+    """Return the files of each class folder. Letters with accents are the same however a system writes them."""
+    found: dict[str, list[Path]] = {}
+    for folder in _folders_in(root):
+        found.setdefault(unicodedata.normalize("NFC", folder.name), []).extend(sorted(_files_below(folder)))
+    return found
 
 
 def _folders_in(path: Path) -> list[Path]:

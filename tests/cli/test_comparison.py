@@ -51,3 +51,4 @@ def test_names_are_not_cut_on_a_narrow_terminal(width: int) -> None:
     assert all(name in column for name in names)
     assert "…" not in text
     assert "32.5 ± 38.9" in text  # of what is compared the spread is kept
+    assert ("groups of classes do not fit here" in " ".join(text.split())) == ("many" not in text)

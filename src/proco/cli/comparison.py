@@ -31,7 +31,10 @@ def show_comparison(console: Console, summaries: Mapping[str, Sequence[Summary]]
     ]
     unbounded = console.options.update(width=1000)
     fitting = (table for table in tables if console.measure(table, options=unbounded).maximum <= console.width)
-    console.print(next(fitting, tables[-1]))
+    table = next(fitting, tables[-1])
+    console.print(table)
+    if table is tables[-1] and len(shown) > 1:
+        console.print("groups of classes do not fit here; they are in the summary.json of each run.")
     explain_balanced(console, shown)
     if len(summaries) > 1:
         console.print(f"difference: of {heading} to {next(iter(named))}, seed by seed")

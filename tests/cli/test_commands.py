@@ -246,7 +246,9 @@ def test_changed_data_is_noticed_and_other_data_evaluated_whole(squares: Path) -
         run("evaluate", "run")
     metrics = json.loads(run("evaluate", "run", "--json", "--data", "other.npz"))
     assert metrics["split"] == "test"
-    assert "accuracy on all images of other, %" in run("evaluate", "run", "--data", "other.npz")
+    for words in ((), ("--split", "test")):
+        assert "accuracy on all images of other, %" in run("evaluate", "run", "--data", "other.npz", *words)
+    assert "accuracy on train, %" in run("evaluate", "run", "--data", "other.npz", "--split", "train")
     assert sum(accuracy is not None for accuracy in metrics["per_class_accuracy"]) == 3
 
 

@@ -41,7 +41,7 @@ def evaluate(
         else:
             dataset = data_of(folder, progress)
     what = None
-    if set(dataset.splits) == {"train"} and split is None:  # all of it is the test
+    if set(dataset.splits) == {"train"} and split in (None, "test"):  # all of it is the test
         dataset, what = replace(dataset, splits={"test": dataset.splits["train"]}), f"all images of {dataset.name}"
     splits = classifier.splits_of(dataset)
     split = split or dataset.test_split

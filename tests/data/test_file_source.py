@@ -4,8 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from proco.augment.window import CentreWindow
 from proco.data.file_source import natural_order
@@ -97,6 +99,20 @@ def test_progress_counts_the_files_of_all_splits(tmp_path: Path, write_image: Wr
     calls: list[tuple[int, int]] = []
     Folder(path=tmp_path).read(lambda done, total: calls.append((done, total)))
     assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+@pytest.mark.parametrize(("levels", "is_noted"), [([600, 700, 800], True), ([600, 700, 60000, 61000], False)])
+@pytest.mark.parametrize("on_bad_image", ["refuse", "trust"])
+def test_twelve_bits_in_files_of_sixteen_are_noticed(
+    levels: list[int], is_noted: bool, on_bad_image: Literal["refuse", "trust"], tmp_path: Path
+) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        for number, level in enumerate(levels):
+            Image.fromarray(np.full((6, 6), level, dtype=np.uint16)).save(tmp_path / name / f"{number}.tiff")
+    notes = Folder(path=tmp_path, on_bad_image=on_bad_image).read().notes
+    assert is_noted == any("6 of 6 that were looked at have no value above 31 of 255" in note for note in notes)
+    assert is_noted == bool(notes)
 
 
 def test_natural_order_is_total_and_counts() -> None:

@@ -10,12 +10,13 @@ from typing import Literal, NamedTuple
 import torch
 
 from proco.data.dataset import Dataset, Split
-from proco.data.decode import Progress, find_bad_images
+from proco.data.decode import Progress, find_bad_images, in_threads, read_image
 from proco.data.images import FileImages, name_bad_files
 from proco.data.source import Source
 from proco.errors import DataError
 
-# Files that are looked at where the others are trusted, to tell a wrong folder from a few bad files.
+_DARK = 32  # grey levels, of 256
+# Files that are looked at where all would take too long, to tell a wrong folder from a few bad files.
 _PROBES = 16
 
 
@@ -67,7 +68,7 @@ class FileSource(Source):
             )
             for name, samples in listing.splits.items()
         }
-        return Dataset(listing.name, listing.class_names, splits, listing.notes)
+        return Dataset(listing.name, listing.class_names, splits, (*listing.notes, *_notes_of_darkness(listing)))
 
     def _checked(self, listing: Listing, progress: Progress | None) -> Listing:
         """Return the listing without its bad files, or refuse it."""
@@ -99,14 +100,39 @@ def natural_order(name: str) -> tuple[list[str | int], str]:
 
 
 def _require_right_folder(listing: Listing) -> None:
-    samples = _all_samples(listing)
-    probes = samples[:: -(-len(samples) // _PROBES) or 1]  # spread over the whole list
+    probes = _probes(listing)
     reasons = find_bad_images([sample.path for sample in probes])
     if probes and len(reasons) == len(probes):
         raise DataError(
             f"{listing.name}: none of {len(probes)} image files that were tried can be read: "
             f"{probes[0].path} ({_with_origin(probes[0], reasons[0])}), ... Is the folder of the images right?"
         )
+
+
+def _notes_of_darkness(listing: Listing) -> tuple[str, ...]:
+    """Say so where most images are almost black: files of 16 bits, of which a camera fills 12, look right elsewhere."""
+    lightest = [value for value in in_threads(_lightest, [sample.path for sample in _probes(listing)]) if value >= 0]
+    dark = sum(value < _DARK for value in lightest)
+    if 2 * dark <= len(lightest):
+        return ()
+    return (
+        f"most images are almost black: {dark} of {len(lightest)} that were looked at have no value above {_DARK - 1} "
+        "of 255. Files of 16 bits of which a camera fills 12 have to be stretched before.",
+    )
+
+
+def _lightest(path: Path) -> int:
+    """Return the largest value of an image, -1 of one that cannot be read."""
+    try:
+        return int(read_image(path).max())
+    except DataError:
+        return -1
+
+
+def _probes(listing: Listing) -> list[Sample]:
+    """Return some samples, spread over the whole listing."""
+    samples = _all_samples(listing)
+    return samples[:: -(-len(samples) // _PROBES) or 1]
 
 
 def _all_samples(listing: Listing) -> list[Sample]:

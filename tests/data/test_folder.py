@@ -82,6 +82,22 @@ def test_what_is_ignored_is_counted_and_named(tmp_path: Path, write_image: Write
     )
 
 
+def test_images_of_formats_that_are_not_read_are_to_be_converted(tmp_path: Path, write_image: WriteImage) -> None:
+    write_image(tmp_path / "a" / "1.png")
+    write_image(tmp_path / "b" / "1.png")
+    for name in ("2.HEIC", "3.dng"):
+        (tmp_path / "a" / name).write_bytes(b"photo")
+    (tmp_path / "a" / "notes.txt").write_text("")
+    notes = Folder(path=tmp_path).listing().notes
+    assert notes == (
+        "ignored images, of a format that is not read: convert them to JPEG or PNG (2): '2.HEIC', '3.dng'",
+        "ignored files that are no images (1): 'notes.txt'",
+    )
+    for image in tmp_path.rglob("*.png"):
+        image.unlink()
+    assert Folder.near_miss(tmp_path) == "Its images (2) are of a format that is not read: convert them to JPEG or PNG."
+
+
 def test_class_named_like_a_split_is_a_class(tmp_path: Path, write_image: WriteImage) -> None:
     for name in ("train", "bus"):
         write_image(tmp_path / name / "x.png")

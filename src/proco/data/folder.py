@@ -17,6 +17,10 @@ IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".avif"}
 )
 
+_CONVERT = "of a format that is not read: convert them to JPEG or PNG"
+# Images too, but nothing here decodes them.
+_UNREAD_SUFFIXES = frozenset({".heic", ".heif", ".raw", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".jxl"})
+
 
 @Source.registry.register("folder")
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +52,11 @@ class Folder(FileSource):
             return ""
         if beside := sum(is_image(file) for file in path.iterdir()):
             return f"Its images ({beside}) are not in class folders; if it is the folder of one class, name that above."
-        return "" if any(is_image(file) for file in _files_below(path)) else "There is no image in it."
+        files = list(_files_below(path))
+        if any(map(is_image, files)):
+            return ""
+        unread = sum(map(_is_unread, files))
+        return f"Its images ({unread}) are {_CONVERT}." if unread else "There is no image in it."
 
     def listing(self) -> Listing:
         """Find the images of each class."""
@@ -83,7 +91,8 @@ def _notes(path: Path, roots: Mapping[str, Path], files: Mapping[str, Mapping[st
     ignored = {
         "folders beside those of the splits": [folder.name for folder in beside],
         "folders without an image": [name for name, found in by_folder if not any(map(is_image, found))],
-        "files that are no images": [file.name for file in everything if not is_image(file)],
+        f"images, {_CONVERT}": [file.name for file in everything if _is_unread(file)],
+        "files that are no images": [file.name for file in everything if not (is_image(file) or _is_unread(file))],
         "images in no class folder": [file.name for file in outside if is_image(file)],
     }
     return tuple(
@@ -149,6 +158,10 @@ def _refuse(error: OSError) -> NoReturn:
 def is_image(path: Path) -> bool:
     """Return whether a file is an image by its name."""
     return path.suffix.lower() in IMAGE_SUFFIXES
+
+
+def _is_unread(path: Path) -> bool:
+    return path.suffix.lower() in _UNREAD_SUFFIXES
 
 
 def _is_hidden(name: str) -> bool:

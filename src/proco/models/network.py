@@ -115,6 +115,13 @@ class Network(nn.Module):
         finally:
             self.backbone.train(was_training)
 
+    def require_batch_size(self, size: int) -> None:
+        """Refuse batches of so few images that a head cannot learn from them."""
+        if size < 2 and any(isinstance(head, StandardisedClassifier) for head in self.modules()):
+            raise ConfigError(
+                "network.classifier: a standardised one needs batches of 2 images at least, for a spread."
+            )
+
     def _heads(self, features: Tensor) -> Outputs:
         embeddings = None if self.projector is None else self.projector(features)
         logits = self.classifier(features)

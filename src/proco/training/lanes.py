@@ -9,6 +9,7 @@ recording of a CUDA graph, is never touched by two at a time.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -114,11 +115,8 @@ def wait_for(device: torch.device) -> None:
     if _own_lane() is None:
         stream.synchronize()
         return
-    _TURN.release()
-    try:
+    with _turn_of_others():
         stream.synchronize()
-    finally:
-        _TURN.acquire()
 
 
 def give_way(device: torch.device) -> None:
@@ -135,13 +133,18 @@ def give_way(device: torch.device) -> None:
         return
     on_gpu = device.type == "cuda"
     before, lane.asked = lane.asked, torch.cuda.current_stream(device).record_event() if on_gpu else None
-    with torch.random.fork_rng([device] if on_gpu else []):
-        _TURN.release()
-        try:
-            if before is not None:  # the steps of the turn before this one, so that those of this one are still to do
-                before.synchronize()
-        finally:
-            _TURN.acquire()
+    with torch.random.fork_rng([device] if on_gpu else []), _turn_of_others():
+        if before is not None:  # the steps of the turn before this one, so that those of this one are still to do
+            before.synchronize()
+
+
+@contextmanager
+def _turn_of_others() -> Iterator[None]:
+    _TURN.release()
+    try:
+        yield
+    finally:
+        _TURN.acquire()
 
 
 def _own_lane() -> _Lane | None:

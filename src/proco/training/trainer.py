@@ -82,10 +82,7 @@ class Trainer:
         # Here and not in the stage: what does not fit is said before a folder is begun.
         self.loaders = [self._make_loader(stage) for stage in self.stages]
         self.batch_size = self.loaders[0].batch_size
-        if config.network.classifier == "standardised" and min(loader.batch_size for loader in self.loaders) < 2:
-            raise ConfigError(
-                "network.classifier: a standardised one needs batches of 2 images at least, for a spread."
-            )
+        self.network.require_batch_size(min(loader.batch_size for loader in self.loaders))
         self.terms = nn.ModuleList(
             nn.ModuleDict({name: weighted.term for name, weighted in stage.terms.items()}) for stage in self.stages
         )

@@ -93,6 +93,10 @@ def process_group(device_type: Literal["cuda", "cpu"] | None = None) -> Iterator
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or dist.is_initialized():
         yield
         return
+    # Its functions keep the group that exists when they are first imported, as DistributedDataParallel would do, for
+    # good: the group's threads would outlive it.
+    import torch.distributed.nn.functional
+
     if device_type == "cuda" or (device_type is None and torch.cuda.is_available()):
         device = torch.device("cuda", _local_gpu())
         torch.cuda.set_device(device)
@@ -102,8 +106,8 @@ def process_group(device_type: Literal["cuda", "cpu"] | None = None) -> Iterator
     try:
         yield
     finally:
-        # What still holds on to the group, in circles, would keep its threads alive; one that wants to free a tensor
-        # while Python ends is stopped, and the process with it.
+        # Whatever still holds on to the group, in circles, would keep its threads alive; one that wants to free a
+        # tensor while Python ends is stopped, and the process with it.
         gc.collect()
         dist.destroy_process_group()
 

@@ -38,9 +38,7 @@ def run_on_two_ranks(work: Callable[[int], Any]) -> list[Any]:
 
 @cache
 def _ranks() -> list[tuple[SpawnProcess, Connection]]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     context = mp.get_context("spawn")
     ranks = []
     for rank in range(2):
@@ -49,6 +47,21 @@ def _ranks() -> list[tuple[SpawnProcess, Connection]]:
         process.start()
         ranks.append((process, here))
     return ranks
+
+
+def free_port() -> int:
+    """Return a port for two ranks to meet at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def be_rank(rank: int, port: int) -> None:
+    """Set what torchrun sets, for one of two ranks."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
 
 
 def _answer(connection: Connection) -> Any:
@@ -61,10 +74,8 @@ def _answer(connection: Connection) -> Any:
 
 
 def _serve(rank: int, port: int, connection: Connection) -> None:
-    """Set what torchrun sets, join the group and do work after work, until the tests end."""
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    torch.set_num_threads(1)
+    """Join the group and do work after work, until the tests end."""
+    be_rank(rank, port)
     with process_group("cpu"):
         while True:
             work = connection.recv()

@@ -1,11 +1,14 @@
 """Ranks, gathered rows and the process group: two gloo ranks, and one process alone."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from tests.distributed.ranks import run_on_two_ranks
+import torch.multiprocessing as mp
+from tests.distributed.ranks import be_rank, free_port, run_on_two_ranks
+from torch.nn.parallel import DistributedDataParallel
 
 from proco.distributed import (
     all_gather_rows,
@@ -50,6 +53,28 @@ def test_two_ranks_gather_rows_and_sum_gradients() -> None:
         assert found["texts"] == ["of both", "of rank 1"]
         # Both ranks' losses depend on the rows of each: 1 x^2 + 10 x^2.
         torch.testing.assert_close(found["gradient"], 22 * ROWS[2 * own_rank : 2 * own_rank + 2])
+
+
+def train_in_parallel(own_rank: int, port: int, folder: Path) -> None:
+    be_rank(own_rank, port)
+    with process_group("cpu"):
+        DistributedDataParallel(torch.nn.Linear(3, 2))(torch.ones(4, 3)).sum().backward()
+        inside = names_of_threads()
+    torch.save({"inside": inside, "after": names_of_threads()}, folder / f"{own_rank}.pt")
+
+
+def names_of_threads() -> list[str]:
+    return [task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs Linux")
+def test_no_thread_of_the_group_outlives_it(tmp_path: Path) -> None:
+    # One that frees a tensor while Python ends aborts the process, which has done all its work.
+    mp.spawn(train_in_parallel, args=(free_port(), tmp_path), nprocs=2)
+    for own_rank in range(2):
+        names = torch.load(tmp_path / f"{own_rank}.pt", weights_only=True)
+        assert any("gloo" in name for name in names["inside"])
+        assert not any("gloo" in name for name in names["after"])
 
 
 def test_one_process_is_rank_0_of_1_and_gathers_its_own_rows() -> None:

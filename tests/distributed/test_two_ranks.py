@@ -1,11 +1,12 @@
 """Two gloo ranks against one process that holds the whole batch."""
 
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from tests.distributed.ranks import run_on_two_ranks
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.nn.parallel import DistributedDataParallel
@@ -24,7 +25,7 @@ def batches() -> list[tuple[Tensor, Tensor]]:
     ]
 
 
-def train(form: ContrastForm, rank: int, world_size: int) -> dict[str, object]:
+def train(rank: int, world_size: int, form: ContrastForm) -> dict[str, Any]:
     """Three steps with one call per view; return losses, gradients of the last step and statistics."""
     torch.manual_seed(0)
     network: nn.Module = nn.Linear(10, DIM)
@@ -49,17 +50,10 @@ def train(form: ContrastForm, rank: int, world_size: int) -> dict[str, object]:
     return {"losses": losses, "gradients": gradients, "state": criterion.state_dict()}
 
 
-def worker(rank: int, form: ContrastForm, folder: str) -> None:
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    torch.save(train(form, rank, 2), f"{folder}/rank{rank}.pt")
-    dist.destroy_process_group()
-
-
 @pytest.mark.parametrize("form", ["in", "out"])
-def test_two_ranks_give_the_statistics_losses_and_gradients_of_one(form: ContrastForm, tmp_path: Path) -> None:
-    mp.spawn(worker, args=(form, str(tmp_path)), nprocs=2)
-    ranks = [torch.load(tmp_path / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
-    expected = train(form, 0, 1)
+def test_two_ranks_give_the_statistics_losses_and_gradients_of_one(form: ContrastForm) -> None:
+    ranks = run_on_two_ranks(partial(train, world_size=2, form=form))
+    expected = train(0, 1, form)
     for found in ranks:
         torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
     for name, value in ranks[0]["state"].items():

@@ -6,7 +6,7 @@ UVDEP  := $(if $(findstring .uv/,$(UV)),.uv/bin/uv)
 # Without bytecode files every import of torch costs two seconds more.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test lint types format results lock clean
+.PHONY: help setup quickstart test lint types format results methods lock clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ format: .venv/.ready  ## rewrite the files in the project's format
 
 results: .venv/.ready  ## write docs/results.md and its figures from results/
 	$(BIN)/python -m tools.make_results
+
+methods: .venv/.ready  ## write docs/methods.md from the registered methods
+	$(BIN)/python -m tools.make_methods
 
 lock: $(UVDEP)  ## renew requirements.lock from pyproject.toml
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

@@ -40,6 +40,7 @@ from proco.data.dataset import Dataset, Split
 from proco.data.images import ArrayImages
 from proco.data.long_tail import exponential_counts
 from proco.kernels import layers
+from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.method import Targets, Term, WeightedTerm
 from proco.methods.proco import ProCo
 from proco.models.network import Network, Outputs
@@ -205,6 +206,7 @@ class PlainLoop:
         assert config.data.mean is not None
         assert config.data.std is not None
         assert isinstance(config.batch_size, int)
+        assert isinstance(config.method.classification, LogitAdjustment)
         self.config, self.device, self.num_epochs = config, device, 0
         train, method, counts = dataset.splits["train"], config.method, dataset.class_counts
         batch_size = min(config.batch_size, len(train))
@@ -220,7 +222,7 @@ class PlainLoop:
         )
         normalise = normalisation(config.data, train.images)  # a part of the network that is not called here
         self.network = Network(config.network, dataset.num_classes, normalise, with_projector=True).to(device)
-        self.classification = LogitAdjustedLoss(counts, tau=method.tau).to(device)
+        self.classification = LogitAdjustedLoss(counts, tau=method.classification.tau).to(device)
         self.proco = ProCoLoss(
             counts, config.network.dim, method.temperature, method.form, concentration=method.concentration
         ).to(device)

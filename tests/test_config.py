@@ -138,6 +138,7 @@ class Drawing:
 def test_a_choice_is_a_name_or_a_name_with_settings() -> None:
     assert merge(Drawing, {"shape": "square"}).shape == Square()
     assert merge(Drawing, {"shape": {"name": "square", "side": 2}}).shape == Square(side=2.0)
+    assert merge(Drawing, {"shape": {"radius": 2}}).shape == Circle(radius=2.0)  # without a name, the default's
     assert merge(Drawing, {"others": ["circle", {"name": "square", "side": 3}]}).others == (Circle(), Square(side=3.0))
 
 
@@ -159,7 +160,7 @@ def test_choices_round_trip() -> None:
     ("assignment", "message"),
     [
         ("shape=sqare", "unknown shape 'sqare'; did you mean 'square'"),
-        ("shape={radius: 2}", "shape: expected the name of a shape or settings that begin with it"),
+        ("others=[{radius: 2}]", r"others\[0\]: expected the name of a shape or settings that begin with it"),
         ("shape={name: circle, side: 2}", r"unknown setting 'shape\.side'"),
         ("shape=3", "expected the name of a shape"),
     ],
@@ -167,6 +168,28 @@ def test_choices_round_trip() -> None:
 def test_wrong_choices_are_explained(assignment: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         merge(Drawing, read_assignments([assignment]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round(Shape):
+    """Circles and the like."""
+
+
+@Shape.registry.register("ellipse")
+@dataclass(frozen=True, kw_only=True)
+class Ellipse(Round):
+    flatness: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wheel:
+    shape: Round = field(default_factory=Ellipse)
+
+
+def test_a_choice_among_some_kinds_refuses_the_others() -> None:
+    assert merge(Wheel, {"shape": "ellipse"}).shape == Ellipse()
+    with pytest.raises(ConfigError, match=r"shape: 'square' cannot stand there; choose from ellipse\."):
+        merge(Wheel, {"shape": "square"})
 
 
 def test_recipes_extend_others(tmp_path: Path) -> None:

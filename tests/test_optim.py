@@ -162,3 +162,20 @@ def test_weights_come_back_from_uphill_after_an_error() -> None:
 def test_cosine_falls_to_nearly_nothing() -> None:
     rates = [learning_rate(OptimConfig(lr=1.0, schedule="cosine", warmup=0.0), epoch, 3) for epoch in range(3)]
     assert rates == pytest.approx([0.5 + math.sqrt(2) / 4, 0.5, 0.5 - math.sqrt(2) / 4])
+
+
+def test_some_parameters_do_not_decay() -> None:
+    torch.manual_seed(0)
+    ours = [nn.Parameter(torch.randn(3)), nn.Parameter(torch.randn(2))]
+    theirs = [nn.Parameter(parameter.detach().clone()) for parameter in ours]
+    own = SGD(ours, OptimConfig(lr=0.1, weight_decay=0.1), undecayed=[ours[1]])
+    groups = [{"params": theirs[:1], "weight_decay": 0.1}, {"params": theirs[1:], "weight_decay": 0.0}]
+    reference = torch.optim.SGD(groups, lr=0.1, momentum=0.9, fused=True)
+    for _ in range(3):
+        for mine, other in zip(ours, theirs, strict=True):
+            other.grad = torch.randn_like(other)
+            mine.grad = other.grad.clone()
+        own.step()
+        reference.step()
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.equal(mine, other)

@@ -94,8 +94,8 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     """Turn `optim.lr=0.1` and the like into nested settings; of one that is given twice the last counts.
 
-    >>> read_assignments(["optim.lr=0.1", "views=[a, b]", "method=proco", "method.tau=2"])
-    {'optim': {'lr': 0.1}, 'views': ['a', 'b'], 'method': {'name': 'proco', 'tau': 2}}
+    >>> read_assignments(["optim.lr=0.1", "views=[a, b]", "method=proco", "method.weight=2"])
+    {'optim': {'lr': 0.1}, 'views': ['a', 'b'], 'method': {'name': 'proco', 'weight': 2}}
     """
     import yaml
 
@@ -163,7 +163,16 @@ def _build(kind: type[C], settings: Settings, prefix: str) -> C:
     }
     for name in sorted(required - set(settings)):
         raise ConfigError(f"the setting '{prefix}{name}' is missing; it has no default.")
-    return kind(**{name: _convert(hints[name], value, prefix + name) for name, value in settings.items()})
+    given = {name: _named(value, fields[name]) for name, value in settings.items()}
+    return kind(**{name: _convert(hints[name], value, prefix + name) for name, value in given.items()})
+
+
+def _named(value: Any, field: "dataclasses.Field[Any]") -> Any:
+    """Return settings of a choice with its name: where none is given, they are of the field's default."""
+    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    if isinstance(default, Choice) and isinstance(value, Mapping) and "name" not in value:
+        return {"name": default.registry.name_of(type(default)), **value}
+    return value
 
 
 def _convert(hint: Any, value: Any, name: str) -> Any:
@@ -198,6 +207,9 @@ def _choose(hint: type[Choice], value: Any, name: str) -> Any:
     if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
         raise _MismatchError(name, f"the name of a {hint.registry.kind} or settings that begin with it", value)
     kind = hint.registry[settings["name"]]
+    if not issubclass(kind, hint):
+        fitting = [choice for choice, other in hint.registry.items() if issubclass(other, hint)]
+        raise ConfigError(f"{name}: {settings['name']!r} cannot stand there; choose from {', '.join(fitting)}.")
     return _build(kind, {key: item for key, item in settings.items() if key != "name"}, f"{name}.")
 
 

@@ -89,13 +89,18 @@ class SGD(nn.Module):
 
     It changes the parameters as torch.optim.SGD does, by the same kernel. Making one of those imports torch's compiler:
     seconds, of a run that may last a minute.
+
+    undecayed: those of the parameters that weight decay leaves alone.
     """
 
     rate: Tensor
 
-    def __init__(self, parameters: Iterable[nn.Parameter], config: OptimConfig) -> None:
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], config: OptimConfig, undecayed: Iterable[nn.Parameter] = ()
+    ) -> None:
         super().__init__()
         self.config = config
+        self.undecayed = {id(parameter) for parameter in undecayed}
         self.learning = [parameter for parameter in parameters if parameter.requires_grad]  # a list: not parts of this
         self.register_buffer("rate", torch.tensor(config.lr, device=self.learning[0].device), persistent=False)
         for number, parameter in enumerate(self.learning if config.momentum else ()):
@@ -129,13 +134,20 @@ class SGD(nn.Module):
 
         g' = g + weight_decay w; m = momentum m + g'; w = w - rate (m, or g' + momentum m with nesterov).
         """
-        config = self.config
         gradients = self._gradients()
+        decayed = {number: g for number, g in gradients.items() if id(self.learning[number]) not in self.undecayed}
+        self._step(decayed, self.config.weight_decay)
+        self._step({number: g for number, g in gradients.items() if number not in decayed}, 0.0)
+
+    def _step(self, gradients: dict[int, Tensor], weight_decay: float) -> None:
+        if not gradients:
+            return
+        config = self.config
         torch._fused_sgd_(
             [self.learning[number] for number in gradients],
             list(gradients.values()),
             [self.get_buffer(f"momentum_{number}") for number in gradients] if config.momentum else [],
-            weight_decay=config.weight_decay,
+            weight_decay=weight_decay,
             momentum=config.momentum,
             lr=self.rate,
             dampening=0.0,

@@ -1,4 +1,4 @@
-"""Supervised contrast against loops over pairs, and its inequalities and edges."""
+"""Supervised contrast against loops over pairs, its inequalities and edges, and the same with priors as margins."""
 
 import math
 
@@ -146,3 +146,90 @@ def test_contrast_needs_a_label_each() -> None:
     embeddings, labels = batch()
     with pytest.raises(ValueError, match=r"contrast_labels must have shape \(12,\)"):
         SupConLoss()(embeddings[:4], labels[:4], embeddings, labels[:1])
+
+
+COUNTS = [60, 25, 4]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_class_counts_multiply_every_exponential_by_the_prior_of_its_class(form: ContrastForm) -> None:
+    embeddings, labels = batch()
+    losses = []
+    for i, label in enumerate(labels.tolist()):
+        others = [a for a in range(12) if a != i]
+        weights = {
+            a: COUNTS[int(labels[a])] / 89 * math.exp(float(embeddings[i] @ embeddings[a]) / 0.3) for a in others
+        }
+        ratios = [weights[a] / sum(weights.values()) for a in others if labels[a] == label]
+        if form == "out":
+            losses.append(-sum(map(math.log, ratios)) / len(ratios))
+        else:
+            losses.append(-math.log(sum(ratios) / len(ratios)))
+    found = SupConLoss(0.3, form=form, class_counts=COUNTS)(embeddings, labels)
+    assert found.item() == pytest.approx(sum(losses) / 12, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_equal_counts_do_nothing_and_uneven_ones_ask_more_of_the_rare(form: ContrastForm) -> None:
+    embeddings, labels = batch()
+    plain = SupConLoss(0.3, form=form, reduction="none")(embeddings, labels)
+    equal, uneven = (
+        SupConLoss(0.3, form=form, class_counts=counts, reduction="none")(embeddings, labels)
+        for counts in ([9, 9, 9], COUNTS)
+    )
+    torch.testing.assert_close(equal, plain)
+    assert (uneven[labels == 0] < plain[labels == 0]).all()
+    assert (uneven[labels == 2] > plain[labels == 2]).all()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_class_counts_with_the_batch_of_all_ranks(form: ContrastForm) -> None:
+    embeddings, labels = batch()
+    criterion = SupConLoss(0.3, form=form, class_counts=COUNTS, reduction="none")
+    whole = criterion(embeddings, labels)
+    found = criterion(embeddings[4:9], labels[4:9], embeddings, labels, 4)
+    torch.testing.assert_close(found, whole[4:9], rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_class_counts_and_anchors_without_positives(form: ContrastForm) -> None:
+    embeddings, labels = batch()
+    labels = labels.clone()
+    labels[labels == 2] = 0
+    labels[5] = 2  # alone in its class
+    embeddings.requires_grad_()
+    each = SupConLoss(form=form, class_counts=COUNTS, reduction="none")(embeddings, labels)
+    assert each[5] == 0
+    assert torch.autograd.grad(each.sum(), embeddings)[0].isfinite().all()
+    absent = SupConLoss(form=form, class_counts=[*COUNTS, 1])(embeddings, labels)  # no image of the fourth class
+    torch.testing.assert_close(absent, each.sum() / 11)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_class_counts_gradient_state_and_compile(form: ContrastForm) -> None:
+    embeddings, labels = batch(8)
+    embeddings.requires_grad_()
+    criterion = SupConLoss(0.2, form=form, class_counts=COUNTS)
+    assert torch.autograd.gradcheck(lambda z: criterion(z, labels), (embeddings,))
+    compiled = torch.compile(criterion, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(embeddings, labels), criterion(embeddings, labels))
+    other = SupConLoss(0.2, form=form, class_counts=[1, 1, 1])
+    other.load_state_dict(criterion.state_dict())
+    assert other(embeddings, labels) == criterion(embeddings, labels)
+    assert criterion.half().class_counts.dtype == torch.float32
+
+
+def test_without_class_counts_there_is_no_state_and_labels_are_any_numbers() -> None:
+    embeddings, labels = batch()
+    assert not SupConLoss().state_dict()
+    assert torch.equal(SupConLoss()(embeddings, labels), SupConLoss()(embeddings, 100 * labels - 7))
+
+
+def test_labels_beyond_the_class_counts_are_refused() -> None:
+    embeddings, labels = batch()
+    with pytest.raises(ValueError, match=r"labels must lie in \[0, 1\]; got 2"):
+        SupConLoss(class_counts=[3, 2])(embeddings, labels)
+    with pytest.raises(ValueError, match=r"contrast_labels must lie in \[0, 1\]; got 2"):
+        SupConLoss(class_counts=[3, 2])(embeddings[:2], labels[:2], embeddings, labels)
+    with pytest.raises(ValueError, match="class_counts must be positive: class 1 has 0"):
+        SupConLoss(class_counts=[3, 0])

@@ -1,16 +1,17 @@
-"""What every registered method must do, and what some of them are known to equal."""
+"""What methods are known to equal, and that their settings reach what they are for."""
 
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import fields, make_dataclass
+from dataclasses import make_dataclass
 from operator import attrgetter
 
 import pytest
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
-from proco.config import as_settings, merge
+from proco.augment import Plain
+from proco.config import merge
 from proco.errors import ConfigError
 from proco.losses import SupConLoss
 from proco.losses.class_counts import log_prior
@@ -21,6 +22,7 @@ from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.ema_prototype import EmaPrototype
 from proco.methods.learnable_prototype import LearnablePrototype
 from proco.methods.logit_adjustment import LogitAdjustment
+from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
 from proco.methods.method import Stage, Targets, side_by_side
 from proco.methods.normal_distribution import NormalDistribution
 from proco.methods.proco import ProCo
@@ -33,12 +35,6 @@ from proco.models.normalise import Normalise
 COUNTS = torch.tensor([40, 10, 3])
 TASK = Task(COUNTS, num_features=64, hidden=16, dim=8)
 LABELS = torch.arange(12) % 3
-METHODS = [kind() for kind in Method.registry.values()]
-VARIANTS = [
-    *METHODS,
-    *(kind(classifier_epochs=2) for kind in (SupCon, Bcl, ProCo)),
-    ProCo(leave_one_out=True, past_epochs=2),
-]
 
 
 def make_network(**options: int) -> Network:
@@ -62,82 +58,6 @@ def values_of(
     }
 
 
-@pytest.mark.parametrize("method", VARIANTS, ids=lambda method: type(method).__name__)
-def test_every_stage_gives_finite_losses_and_reaches_all_that_learns(method: Method) -> None:
-    for stage in method.stages(TASK, epochs=3):
-        network = make_network()
-        outputs, labels = outputs_of(network, len(stage.views))
-        for weighted in stage.terms.values():
-            weighted.term.start_epoch()
-        values = values_of(stage, outputs, labels, network)
-        total = sum(stage.terms[name].weight * value for name, value in values.items())
-        assert total.dim() == 0
-        assert total.isfinite()
-        total.backward()
-        for part in stage.learning:
-            if part == "projector" and not method.needs_projector:
-                continue
-            parameters = list(getattr(network, part).parameters())
-            assert all(parameter.grad is not None for parameter in parameters), part
-            assert any(parameter.grad.abs().max() > 0 for parameter in parameters), part
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
-def test_an_expert_learns_as_if_it_were_alone(method: Method) -> None:
-    """Gradients of what belongs to the first of two experts are those of a network without the second."""
-    torch.manual_seed(3)
-    stage = side_by_side([method.stages(TASK, 3) for _ in range(2)])[0]
-    torch.manual_seed(3)
-    stage_alone = method.stages(TASK, 3)[0]  # its terms begin as those of the first expert
-    network = make_network(experts=2, shared_stages=0)
-    alone = make_network()
-    weights = network.state_dict()
-    for name in alone.state_dict():
-        if ".stages." in name:
-            weights[name] = weights[name.replace(".stages.", ".experts.0.")]
-        elif name.startswith(("classifier.", "projector.")):
-            weights[name] = weights[name.replace(".", ".0.", 1)]
-    alone.load_state_dict({name: weights[name] for name in alone.state_dict()})
-    for each, objective in ((network, stage), (alone, stage_alone)):
-        outputs, labels = outputs_of(each, len(stage.views))
-        for weighted in objective.terms.values():
-            weighted.term.start_epoch()
-        sum(objective.terms[n].weight * v for n, v in values_of(objective, outputs, labels, each).items()).backward()
-    for own, expected in (
-        (network.backbone.experts[0], alone.backbone.stages),
-        (network.classifier[0], alone.classifier),
-        (network.projector[0], alone.projector),
-    ):
-        for parameter, twin in zip(own.parameters(), expected.parameters(), strict=True):
-            torch.testing.assert_close(parameter.grad, twin.grad)
-    assert any(parameter.grad.abs().max() > 0 for parameter in network.backbone.experts[1].parameters())
-
-
-@pytest.mark.parametrize("method", VARIANTS, ids=lambda method: type(method).__name__)
-def test_settings_round_trip_and_are_documented(method: Method) -> None:
-    holder = make_dataclass("Holder", [("method", Method)], frozen=True)
-    assert merge(holder, {"method": as_settings(method)}).method == method  # type: ignore[attr-defined]
-    assert (type(method).__doc__ or "").strip().endswith(".")
-    assert fields(method)
-
-
-@pytest.mark.parametrize("method", VARIANTS, ids=lambda method: type(method).__name__)
-def test_a_few_steps_lower_the_loss(method: Method) -> None:
-    stage = method.stages(TASK, epochs=3)[0]
-    network = make_network().train()
-    parameters = [*network.parameters(), *(p for w in stage.terms.values() for p in w.term.parameters())]
-    optimizer = torch.optim.SGD(parameters, lr=0.05)
-    totals = []
-    for _ in range(8):
-        outputs, labels = outputs_of(network, len(stage.views))
-        total = sum(w.weight * w.term(outputs, Targets.of(labels), network.classifier) for w in stage.terms.values())
-        optimizer.zero_grad()
-        total.backward()
-        optimizer.step()
-        totals.append(total.item())
-    assert totals[-1] < totals[0]
-
-
 def test_methods_with_equal_counts_and_no_contrast_are_cross_entropy() -> None:
     network = make_network()
     outputs, labels = outputs_of(network, 1)
@@ -153,7 +73,7 @@ def test_tau_zero_is_cross_entropy_and_post_hoc_subtracts_the_prior() -> None:
     (cross_entropy,) = values_of(CrossEntropy().stages(TASK, 1)[0], outputs, labels, network).values()
     (adjusted,) = values_of(LogitAdjustment(tau=0.0).stages(TASK, 1)[0], outputs, labels, network).values()
     torch.testing.assert_close(adjusted, cross_entropy)
-    predicted = CrossEntropy(post_hoc_tau=1.0).predict(outputs[0], COUNTS)
+    predicted = LogitAdjustmentPosthoc(tau=1.0).predict(outputs[0], COUNTS)
     expected = outputs[0].logits - log_prior(COUNTS, torch.float32)
     torch.testing.assert_close(predicted, expected)
 
@@ -246,8 +166,38 @@ def test_settings_reach_the_criterion(method: TwoBranch, expected: dict[str, obj
 
 
 @pytest.mark.parametrize("kind", Method.registry.values())
-def test_sampler_reaches_the_stage(kind: type[Method]) -> None:
-    assert [stage.sampler for stage in kind(sampler="square_root").stages(TASK, 1)] == ["square_root"]
+def test_sampler_reaches_the_first_stage(kind: type[Method]) -> None:
+    assert kind(sampler="square_root").stages(TASK, 1)[0].sampler == "square_root"
+
+
+def test_a_contrast_stands_beside_any_classification() -> None:
+    """Terms, their names and the prediction are those of both."""
+    posthoc = LogitAdjustmentPosthoc(tau=2.0)
+    network = make_network()
+    outputs, labels = outputs_of(network, 3)
+    (stage,), (plain,) = ProCo(classification=posthoc).stages(TASK, 1), ProCo().stages(TASK, 1)
+    values, expected = (values_of(each, outputs, labels, network) for each in (stage, plain))
+    assert list(values) == ["logit_adjustment_posthoc", "proco"]
+    torch.testing.assert_close(values["logit_adjustment_posthoc"], cross_entropy(outputs[0].logits, labels))
+    torch.testing.assert_close(values["proco"], expected["proco"])
+    predicted = ProCo(classification=posthoc).predict(outputs[0], COUNTS)
+    torch.testing.assert_close(predicted, posthoc.predict(outputs[0], COUNTS))
+
+
+def test_a_classification_has_no_views_of_its_own() -> None:
+    for settings in ({"views": (Plain(),)}, {"sampler": "square_root"}):
+        with pytest.raises(ConfigError, match="has no views and no sampler of its own"):
+            ProCo(classification=CrossEntropy(**settings))  # type: ignore[arg-type]
+
+
+def test_a_contrast_is_no_classification() -> None:
+    holder = make_dataclass("Holder", [("method", Method)], frozen=True)
+    with pytest.raises(
+        ConfigError, match=r"method\.classification: 'bcl' cannot stand there; choose from .*cross_entropy"
+    ):
+        merge(holder, {"method": {"name": "proco", "classification": "bcl"}})
+    built = merge(holder, {"method": {"name": "proco", "classification": {"tau": 1.3}}})
+    assert built.method == ProCo(classification=LogitAdjustment(tau=1.3))  # type: ignore[attr-defined]
 
 
 def test_stages_in_turn_have_settings_of_their_own() -> None:
@@ -308,7 +258,7 @@ def test_labels_are_smoothed() -> None:
     [
         (CrossEntropy, {"label_smoothing": 1.0}),
         (CrossEntropy, {"label_smoothing": -0.1}),
-        (CrossEntropy, {"post_hoc_tau": math.nan}),
+        (LogitAdjustmentPosthoc, {"tau": math.nan}),
         (EmaPrototype, {"momentum": 1.0}),
         (EmaPrototype, {"momentum": -0.1}),
         (ProCo, {"past_epochs": 0}),
@@ -317,7 +267,6 @@ def test_labels_are_smoothed() -> None:
         (ProCo, {"temperature": math.inf}),
         (ProCo, {"weight": -1.0}),
         (ProCo, {"weight": math.nan}),
-        (ProCo, {"tau": math.nan}),
         (LogitAdjustment, {"tau": math.inf}),
     ],
     ids=str,

@@ -4,16 +4,19 @@ import torch
 
 from proco.augment import Auto, Paste
 from proco.losses import LogitAdjustedLoss
+from proco.methods.classification import SharedClassification
+from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.method import Targets, Task
 from proco.methods.proco import ProCo
-from proco.methods.proco_plus import ProCoPlus, SharedClassification
+from proco.methods.proco_plus import ProCoPlus
 from proco.models.network import Outputs
 
 COUNTS = torch.tensor([40, 10, 3])
 TASK = Task(COUNTS, num_features=8, hidden=8, dim=6)
 LABELS = torch.tensor([0, 0, 1, 2])
 VIEW = Outputs(torch.zeros(4, 8), torch.randn(4, 3, generator=torch.Generator().manual_seed(0)), None)
-TERM = ProCoPlus(tau=1.3).stages(TASK, 1)[0].terms["logit_adjustment"].term
+STRONGER = LogitAdjustment(tau=1.3)
+TERM = ProCoPlus(classification=STRONGER).stages(TASK, 1)[0].terms["logit_adjustment"].term
 
 
 def test_both_classes_count_by_the_area_they_cover() -> None:
@@ -43,7 +46,7 @@ def test_boxes_are_pasted_where_the_classifier_learns() -> None:
 
 
 def test_all_else_is_as_in_proco() -> None:
-    (ours,), (plain,) = ProCoPlus(tau=1.3, weight=2.0).stages(TASK, 5), ProCo(tau=1.3, weight=2.0).stages(TASK, 5)
+    (ours,), (plain,) = (kind(classification=STRONGER, weight=2.0).stages(TASK, 5) for kind in (ProCoPlus, ProCo))
     assert ours.views[1:] == plain.views[1:]
     assert ours.views[0] == Auto(cutout=0)  # the box stands for the one that Cutout leaves empty
     assert {name: weight for name, (weight, _) in ours.terms.items()} == {"logit_adjustment": 1.0, "proco": 2.0}

@@ -13,7 +13,7 @@ from proco.augment import Plain
 from proco.data.dataset import Dataset, Split
 from proco.data.images import ArrayImages
 from proco.errors import DataError
-from proco.methods.cross_entropy import CrossEntropy
+from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
 from proco.models import network as network_module
 from proco.training.classifier import Classifier
 from proco.training.run_folder import RunError, RunFolder
@@ -104,7 +104,8 @@ def adjusted(tiny_dataset: Dataset, tmp_path: Path) -> tuple[RunFolder, Dataset]
         for name, split in tiny_dataset.splits.items()
     }
     wide = replace(tiny_dataset, splits=splits)
-    config = npz_config(tmp_path / "wide.npz", wide, method=CrossEntropy(views=(Plain(),), post_hoc_tau=50.0), epochs=1)
+    method = LogitAdjustmentPosthoc(views=(Plain(),), tau=50.0)
+    config = npz_config(tmp_path / "wide.npz", wide, method=method, epochs=1)
     config = replace(config, data=replace(config.data, centre=0.5))
     folder = RunFolder(tmp_path / "wide")
     Trainer(config).fit(folder)

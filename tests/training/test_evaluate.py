@@ -9,8 +9,9 @@ from torch import nn
 from proco.data.dataset import Split
 from proco.data.images import ArrayImages
 from proco.evaluation.metrics import Metrics
+from proco.models.network import Outputs
 from proco.training import evaluate as evaluate_module
-from proco.training.evaluate import evaluate
+from proco.training.evaluate import evaluate, features_of
 
 
 class Corners(nn.Module):
@@ -83,3 +84,20 @@ def test_evaluation_keeps_nothing_for_gradients() -> None:
     counts, device = torch.tensor([3, 2]), torch.device("cpu")
     evaluate(Scores(), lambda scores, _: scores, corner_images(), counts, size=(8, 8), centre=1.0, device=device)
     assert kept == [False]
+
+
+class Means(nn.Module):
+    """Features that are the mean grey level of each image."""
+
+    def forward(self, images: torch.Tensor) -> Outputs:
+        means = images.float().mean(dim=(1, 2, 3))[:, None]
+        return Outputs(means, means, None)
+
+
+def test_features_are_of_all_images_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = torch.arange(5, dtype=torch.uint8)[:, None, None, None].expand(5, 3, 8, 8).contiguous()
+    split = Split(ArrayImages(pixels), torch.zeros(5, dtype=torch.long))
+    monkeypatch.setattr(evaluate_module, "_BATCH_BYTES", 2 * 3 * 8 * 8)
+    monkeypatch.setattr(evaluate_module, "world_size", lambda: 2)  # every rank sees them all
+    features = features_of(Means(), split, size=(8, 8), centre=1.0, device=torch.device("cpu"))
+    assert features.tolist() == [[0.0], [1.0], [2.0], [3.0], [4.0]]

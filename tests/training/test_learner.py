@@ -14,9 +14,10 @@ from proco.data.dataset import Dataset
 from proco.data.images import ArrayImages
 from proco.losses import LogitAdjustedLoss, ProCoLoss
 from proco.methods.bcl import Bcl
-from proco.methods.method import Stage, Targets, Task, side_by_side
+from proco.methods.method import Stage, Targets, Task, Term, WeightedTerm, side_by_side
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
+from proco.methods.two_branch import BehindFirst
 from proco.models.network import Network, NetworkConfig
 from proco.models.normalise import Normalise
 from proco.optim import SGD, OptimConfig
@@ -321,3 +322,70 @@ def test_the_teacher_looks_at_the_first_of_different_views(tiny_dataset: Dataset
     views = torch.stack([batch.views[0], 255 - batch.views[1], batch.views[2] // 2])
     step(batch._replace(views=views))
     assert torch.equal(seen[0], views[0])
+
+
+class Scaled(nn.Linear):
+    """A classifier with a number that does not decay."""
+
+    undecayed = ("scale",)
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__(num_features, num_classes)
+        self.scale = nn.Parameter(torch.ones(num_classes))
+        self.norm = nn.BatchNorm1d(num_features)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        return super().forward(self.norm(features)) * self.scale
+
+
+def scaled_network() -> Network:
+    torch.manual_seed(0)
+    return Network(
+        CONFIG, 4, Normalise(torch.full((3,), 0.5), torch.full((3,), 0.25)), with_projector=True, classifier=Scaled
+    )
+
+
+def test_a_parameter_of_a_part_can_learn_alone(tiny_dataset: Dataset) -> None:
+    network = scaled_network()
+    before = copy.deepcopy(network.state_dict())
+    learner = Learner(network, make_stage(tiny_dataset, learning=("classifier.scale",)), None).train()
+    step = Step(learner, SGD(learner.parameters(), OptimConfig(lr=0.1)), None)
+    step(next(batches(tiny_dataset, torch.device("cpu"))))
+    assert network.classifier.training
+    assert not network.classifier.norm.training
+    assert not any(part.training for part in network.backbone.modules())
+    changed = [name for name, value in network.state_dict().items() if not torch.equal(value, before[name])]
+    assert changed == ["classifier.scale"]
+
+
+def test_a_part_can_learn_but_for_what_is_in_it(tiny_dataset: Dataset) -> None:
+    network = scaled_network()
+    learning = ("backbone", "classifier.weight", "classifier.norm", "projector")
+    learner = Learner(network, make_stage(tiny_dataset, learning=learning), None).train()
+    still = [name for name, parameter in network.named_parameters() if not parameter.requires_grad]
+    assert still == ["classifier.bias", "classifier.scale"]
+    assert all(part.training for part in learner.modules())
+
+
+def test_modules_name_what_does_not_decay(tiny_dataset: Dataset) -> None:
+    network = scaled_network()
+    (found,) = Learner(network, make_stage(tiny_dataset), None).without_decay()
+    assert found is network.classifier.scale
+
+
+def test_terms_hear_how_much_of_the_stage_is_over(tiny_dataset: Dataset) -> None:
+    class Listening(Term):
+        heard: float
+
+        def start_epoch(self, done: float = 0.0) -> None:
+            self.heard = done
+
+        def forward(self, outputs: Any, targets: Targets, classifier: nn.Module) -> torch.Tensor:
+            return outputs[0].logits.sum()
+
+    listening = Listening()
+    each = side_by_side([(make_stage(tiny_dataset, terms={"a": WeightedTerm(1.0, term)}),) for term in (listening,)])
+    nested = BehindFirst(Listening())
+    stage = replace(each[0], terms={**each[0].terms, "b": WeightedTerm(1.0, nested)})
+    Learner(make_network(), stage, None).start_epoch(0.25)
+    assert listening.heard == nested.term.heard == 0.25

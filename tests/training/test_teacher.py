@@ -16,6 +16,7 @@ from proco.data.dataset import Dataset
 from proco.data.images import ArrayImages
 from proco.errors import ConfigError
 from proco.methods.cross_entropy import CrossEntropy
+from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
 from proco.methods.proco import ProCo
 from proco.methods.supcon import SupCon
 from proco.models.network import Network, NetworkConfig
@@ -76,7 +77,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any], sentence: str) -> Non
 def test_teacher_says_what_it_predicts(tau: float) -> None:
     network = Network(CONFIG.network, 3, Normalise(torch.zeros(3), torch.ones(3)))
     counts = torch.tensor([80, 15, 5])
-    teacher = Teacher(network, CrossEntropy(post_hoc_tau=tau), counts)
+    teacher = Teacher(network, LogitAdjustmentPosthoc(tau=tau), counts)
     images = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8)
     expected = network(images).logits - tau * (counts / 100).log()
     torch.testing.assert_close(teacher(images), expected)
@@ -213,7 +214,7 @@ def test_what_was_taught_is_loaded_without_its_teacher(tiny_dataset: Dataset, tm
 
 def test_teacher_predicts_by_the_method_it_was_trained_by(tiny_dataset: Dataset, tmp_path: Path) -> None:
     """Whether it was trained just now or is read from its folder: after a kill the taught run ends at the same bits."""
-    its = {"method": {"name": "cross_entropy", "post_hoc_tau": 1.0, "views": [{"name": "plain"}]}, "epochs": 1}
+    its = {"method": {"name": "logit_adjustment_posthoc", "views": [{"name": "plain"}]}, "epochs": 1}
     config = small_config(epochs=1, teacher=TeacherConfig(run=its))
     folder = RunFolder(tmp_path / "run")
     Trainer(config, tiny_dataset).fit(folder)

@@ -18,6 +18,7 @@ from proco.errors import ConfigError, DataError
 from proco.evaluation.metrics import Evaluation
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.logit_adjustment import LogitAdjustment
+from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
 from proco.methods.method import Method, Targets
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
@@ -343,7 +344,7 @@ def test_where_the_head_alone_learns_the_average_is_of_that_stage(
 
 def test_post_hoc_adjustment_subtracts_the_prior(tiny_dataset: Dataset, tmp_path: Path) -> None:
     plain = Trainer(small_config(CrossEntropy(views=(Plain(),))), tiny_dataset)
-    adjusted = Trainer(small_config(CrossEntropy(views=(Plain(),), post_hoc_tau=1.0)), tiny_dataset)
+    adjusted = Trainer(small_config(LogitAdjustmentPosthoc(views=(Plain(),), tau=1.0)), tiny_dataset)
     outputs = plain.network.eval()(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
     counts = tiny_dataset.class_counts
     difference = plain.config.method.predict(outputs, counts) - adjusted.config.method.predict(outputs, counts)

@@ -9,6 +9,7 @@ NAMES = {**METHODS, "supcon": "SupCon", "cross_entropy": "cross-entropy"}
 DATASETS = {"cifar100_lt": "CIFAR-100-LT", "cifar10_lt": "CIFAR-10-LT"}
 IMBALANCES = (100, 50, 10)
 ABLATIONS = "cifar100_lt/ablations"
+QUICKSTART = "quickstart/"  # small networks on the bundled images
 LOSS_WEIGHTS = f"{ABLATIONS}/alpha"
 PROBES = f"{ABLATIONS}/probe_"
 

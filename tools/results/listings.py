@@ -5,7 +5,7 @@ from math import sqrt
 from statistics import mean
 
 from tools.results.cells import number, table
-from tools.results.experiments import METHODS, SETTINGS
+from tools.results.experiments import METHODS, QUICKSTART, SETTINGS
 from tools.results.runs import Entry, Runs
 from tools.results.spread import Scatter
 from tools.results.tables import GROUPS
@@ -65,7 +65,8 @@ def cost_sentence(runs: Runs, method: str, other: str) -> str:
 
 def error_sentence(runs: Runs) -> str:
     """Say how far the runs of a recipe scatter, and how far a difference of two means does for it."""
-    common = Scatter.pooled([list(runs.values(recipe).values()) for recipe in {run["recipe"] for run in runs.tested}])
+    recipes = {run["recipe"] for run in runs.tested if not run["recipe"].startswith(QUICKSTART)}
+    common = Scatter.pooled([list(runs.values(recipe).values()) for recipe in recipes])
     if common is None:
         return ""
     error = common.deviation * sqrt(1 / 2 + 1 / 5)

@@ -12,6 +12,7 @@ from tools.results.listings import (
     time_table,
     waiting_list,
 )
+from tools.results.methods import combination_table, method_table, quickstart_table
 from tools.results.runs import Runs
 from tools.results.series import BATCH_SIZE, LEARNING_CURVES, LOSS_WEIGHT, drawable
 from tools.results.tables import aim_sentence, aim_table, grid_table, group_table, loss_weight_table, probe_table
@@ -33,8 +34,7 @@ written by hand.
   single runs, so they compare with "best" rather than with "ours"; those of the others presumably too.
 - **imbalance**: training images of the largest class over those of the smallest. Where a table has several, the heads
   of its columns begin with it.
-- Hardware: {hardware}. No run here had another version of torch, not
-  even the one that the tests have.
+- Hardware: {hardware}.
 
 A recipe is a file of settings in the package; "All runs" and `proco recipes` have their names. Its runs, and their
 entries in `results/`, are made by
@@ -53,6 +53,7 @@ def write_page(runs: Runs) -> str:
         _main(runs),
         _groups(runs),
         _differences(runs),
+        _methods(runs),
         _ablations(runs),
         _curves(runs),
         _time(runs),
@@ -135,6 +136,43 @@ medium.
 ### 400 epochs
 
 {group_table(runs, experiments.LONG)}"""
+
+
+_METHODS = """\
+## Every method
+
+What each is, with formula, source and departures, is in [methods](methods.md).
+
+### CIFAR-100-LT, imbalance 100
+
+"common" is one recipe for all: ProCo's network, optimiser, epochs and view for the classifier, and the objective
+exchanged; methods of one branch see that view alone, contrastive ones two more. "own" has the settings that the method
+was published with, which mostly crop and flip only, so that the columns do not compare with each other. What is
+published for it is mostly of the best epoch on the test set, too.
+
+{methods}
+
+ProCo's contrast beside other classifications than logit adjustment, common recipe:
+
+{combinations}
+
+### On the bundled images
+
+Long-tailed Fashion-MNIST as it ships with the package, 12 epochs of a small network on two CPU cores; chance is 10 %.
+This is to see that each method runs and learns, not to rank them: the network is small, training short, and nothing was
+tuned. Made by
+
+```sh
+proco compare RECIPE... --seeds 0 --results results
+```
+
+{quickstart}"""
+
+
+def _methods(runs: Runs) -> str:
+    return _METHODS.format(
+        methods=method_table(runs), combinations=combination_table(runs), quickstart=quickstart_table(runs)
+    )
 
 
 def _differences(runs: Runs) -> str:

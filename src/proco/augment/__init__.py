@@ -5,6 +5,7 @@ Importing the package registers all views.
 
 from proco.augment.auto import Auto
 from proco.augment.choices import select, to_device
+from proco.augment.mixup import Mixup
 from proco.augment.paste import Paste
 from proco.augment.plain import Plain
 from proco.augment.rand import Rand
@@ -18,6 +19,7 @@ __all__ = [
     "Auto",
     "Box",
     "CentreWindow",
+    "Mixup",
     "Paste",
     "Plain",
     "Rand",

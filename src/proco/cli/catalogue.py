@@ -3,9 +3,7 @@
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from proco.cli.tables import make_console
@@ -13,21 +11,23 @@ from proco.cli.tables import make_console
 _CHOICES = "/choices/"
 
 
-def methods() -> None:
-    """List the methods, their settings and defaults."""
-    from dataclasses import fields
-
-    from proco.cli.setting_list import written
+def methods(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects and nothing else.")] = False,
+) -> None:
+    """List the methods: what each does, who found it, and what its training costs."""
     from proco.methods import Method
 
-    table = Table(box=box.SIMPLE)
-    for column in ("method", "what it does", "settings"):
-        table.add_column(column, overflow="fold")
-    for name, kind in Method.registry.items():
-        method = kind()
-        shown = " ".join(f"{field.name}={written(getattr(method, field.name))}" for field in fields(method))
-        table.add_row(name, (kind.__doc__ or "").strip().splitlines()[0], shown)
-    make_console().print(table)
+    cards = [kind.card() for kind in Method.registry.values()]
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(cards, indent=2))
+        return
+    console = make_console()
+    for card in cards:
+        console.print(Text.assemble((card["name"], "bold"), f"   {card['family']}; {card['cost']}"))
+        console.print(Padding(Text(f"{card['summary']}\n{card['source']}"), (0, 0, 0, 4)))
+    console.print("their settings: proco settings method.")
 
 
 def recipes(

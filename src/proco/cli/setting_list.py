@@ -31,34 +31,42 @@ def settings_of(kind: type, prefix: str = "") -> list[Setting]:
     >>> settings_of(EngineConfig, "engine.")[0].name
     'engine.device'
     """
-    return list(_settings(kind, prefix))
+    return list(_settings(kind, prefix, ()))
 
 
-def _settings(kind: type, prefix: str) -> Iterator[Setting]:
+def _settings(kind: type, prefix: str, listed: tuple[Any, ...]) -> Iterator[Setting]:
+    """Yield the settings below a dataclass; listed: registries whose choices are being listed, and not once more."""
     hints, sentences = get_type_hints(kind), _sentences(kind)
     for field in dataclasses.fields(kind):
         name, sentence = prefix + field.name, sentences.get(field.name, "")
         hint, name_below = _below(hints[field.name], name)
         is_branch = isinstance(hint, type) and dataclasses.is_dataclass(hint)
         if isinstance(hint, type) and issubclass(hint, Choice):
-            chosen = f"One of {', '.join(hint.registry)}."
+            chosen = f"One of {', '.join(_choices(hint))}."
             yield Setting(name, _default(field), " ".join(filter(None, (sentence, chosen))))
-            yield from _settings_of_choices(hint, f"{name_below}.")
+            if hint.registry not in listed:
+                yield from _settings_of_choices(hint, f"{name_below}.", (*listed, hint.registry))
             continue
         if not is_branch or sentence:
             yield Setting(name, _default(field), sentence)
         if is_branch:
-            yield from _settings(hint, f"{name_below}.")
+            yield from _settings(hint, f"{name_below}.", listed)
 
 
-def _settings_of_choices(base: type[Choice], prefix: str) -> Iterator[Setting]:
+def _choices(base: type[Choice]) -> dict[str, type[Choice]]:
+    """Return the kinds that a choice has, by name."""
+    return {name: kind for name, kind in base.registry.items() if issubclass(kind, base)}
+
+
+def _settings_of_choices(base: type[Choice], prefix: str, listed: tuple[Any, ...]) -> Iterator[Setting]:
     """Yield the settings of all kinds of a choice; those that several have alike, once."""
     kinds: dict[Setting, list[str]] = {}
-    for name, kind in base.registry.items():
-        for setting in _settings(kind, prefix):
+    choices = _choices(base)
+    for name, kind in choices.items():
+        for setting in _settings(kind, prefix, listed):
             kinds.setdefault(setting, []).append(name)
     for setting, names in kinds.items():
-        own = () if len(names) == len(base.registry) else tuple(names)
+        own = () if len(names) == len(choices) else tuple(names)
         yield dataclasses.replace(setting, kinds=own or setting.kinds)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from proco.losses.class_counts import class_counts_from_labels
+from proco.losses.effective_number import effective_numbers
 from proco.registry import Registry
 
 Sampler = Callable[[Tensor, torch.Generator], Tensor]
@@ -46,8 +47,7 @@ def reverse(labels: Tensor, generator: torch.Generator) -> Tensor:
 @SAMPLERS.register("effective_number")
 def effective_number(labels: Tensor, generator: torch.Generator) -> Tensor:
     """With replacement; a sample's weight is (1 - b)/(1 - b^n), so its class's probability is n times that."""
-    beta = _EFFECTIVE_NUMBER_BETA
-    return _draw(labels, generator, lambda counts: counts * (1 - beta) / (1 - beta**counts))
+    return _draw(labels, generator, lambda counts: counts / effective_numbers(counts, _EFFECTIVE_NUMBER_BETA))
 
 
 @SAMPLERS.register("class_aware")

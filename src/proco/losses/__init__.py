@@ -1,7 +1,15 @@
 """Losses for unevenly filled classes: modules of (embeddings or logits, labels) with all state in buffers."""
 
 from proco.losses.balanced_contrastive import BalancedContrastiveLoss
+from proco.losses.balanced_softmax import BalancedSoftmaxLoss
+from proco.losses.class_balanced_focal import ClassBalancedFocalLoss
 from proco.losses.class_counts import class_counts_from_labels
+from proco.losses.effective_number import effective_number_weights
+from proco.losses.focal import FocalLoss
+from proco.losses.gaussian_clouded import GaussianCloudedLoss
+from proco.losses.inverse_frequency import InverseFrequencyLoss
+from proco.losses.isda import IsdaLoss
+from proco.losses.ldam import LdamLoss
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.losses.proco import ProCoLoss
 from proco.losses.proco_leave_one_out import LeaveOneOutProCoLoss
@@ -12,11 +20,19 @@ from proco.losses.prototypes import (
     NormalDistributionLoss,
 )
 from proco.losses.supcon import SupConLoss
+from proco.losses.vmf_overlap import class_feature_consistency, class_overlap, inter_class_discrepancy
 
 __all__ = [
     "BalancedContrastiveLoss",
+    "BalancedSoftmaxLoss",
     "CentroidPrototypeLoss",
+    "ClassBalancedFocalLoss",
     "EmaPrototypeLoss",
+    "FocalLoss",
+    "GaussianCloudedLoss",
+    "InverseFrequencyLoss",
+    "IsdaLoss",
+    "LdamLoss",
     "LearnablePrototypeLoss",
     "LeaveOneOutProCoLoss",
     "LogitAdjustedLoss",
@@ -24,4 +40,8 @@ __all__ = [
     "ProCoLoss",
     "SupConLoss",
     "class_counts_from_labels",
+    "class_feature_consistency",
+    "class_overlap",
+    "effective_number_weights",
+    "inter_class_discrepancy",
 ]

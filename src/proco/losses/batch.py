@@ -6,6 +6,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from proco.distributed import all_reduce_sum, world_size
+
 Reduction = Literal["mean", "sum", "none"]
 
 
@@ -27,6 +29,18 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
         return losses
     total = losses.sum()
     return total if reduction == "sum" else total / max(len(losses), 1)
+
+
+def weighted_reduce(losses: Tensor, weights: Tensor, reduction: Reduction) -> Tensor:
+    """Reduce losses (N,) that weigh unequally, by weights (N,): the mean is divided by the sum of the weights.
+
+    Over several ranks that is the sum of all of them, so that the mean of the ranks' losses is that of one process;
+    every rank has to call it.
+    """
+    if reduction != "mean":
+        return reduce(weights * losses, reduction)
+    total_weight = all_reduce_sum(weights.sum()) / world_size()
+    return (weights * losses).sum() / total_weight.clamp_min(torch.finfo(losses.dtype).tiny)
 
 
 def _require_tensor(value: object, name: str) -> None:

@@ -3,9 +3,11 @@
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from proco.losses.batch import Reduction, reduce, require_reduction, require_temperature
+from proco.full_precision import FullPrecisionModule
+from proco.losses.batch import Reduction, checked_labels, reduce, require_reduction, require_temperature
+from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.losses.contrast_set import contrast_set
 
 ContrastForm = Literal["in", "out"]
@@ -17,15 +19,19 @@ def require_form(form: str) -> None:
         raise ValueError(f"unknown form {form!r}; choose from {', '.join(get_args(ContrastForm))}.")
 
 
-class SupConLoss(nn.Module):
+class SupConLoss(FullPrecisionModule):
     """Pull each embedding towards the others of its class and away from the rest.
 
     "out": mean over positives of -log(e^(z.z_p/tau) / sum_a e^(z.z_a/tau)); "in": -log of the mean over positives of
     the same ratio. By Jensen's inequality "in" <= "out". The sums go over the batch without the anchor itself, or
     over `contrast` where it is given. An anchor without a positive has loss 0 and does not count in the mean.
 
+    class_counts: of the training set, for margins between embeddings. Every e^(z.z_a/tau), above and below, is then
+    multiplied by the prior pi of the class of z_a, so that those of a rare class have to come closer to each other.
+
     embeddings: (N, p) unit vectors, several views of an image stacked along N; labels: (N,), whole numbers, of which
-    equal ones are a class. There is no number for "without a label": take such rows out, or give each its own.
+    equal ones are a class, and which lie in [0, K) where there are counts. There is no number for "without a label":
+    take such rows out, or give each its own.
 
     Over several ranks, contrast with the batch of all of them. If every anchor has a positive, the mean of the ranks'
     losses is then that of one process, and so are the gradients that DistributedDataParallel averages:
@@ -37,11 +43,21 @@ class SupConLoss(nn.Module):
     tensor(0.3196)
     """
 
-    def __init__(self, temperature: float = 0.1, *, form: ContrastForm = "out", reduction: Reduction = "mean") -> None:
+    class_counts: Tensor | None
+
+    def __init__(
+        self,
+        temperature: float = 0.1,
+        *,
+        form: ContrastForm = "out",
+        class_counts: ClassCounts | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__()
         require_form(form)
         require_reduction(reduction)
         require_temperature(temperature)
+        self.register_buffer("class_counts", None if class_counts is None else as_class_counts(class_counts))
         self.temperature = temperature
         self.form: ContrastForm = form
         self.reduction: Reduction = reduction
@@ -59,10 +75,16 @@ class SupConLoss(nn.Module):
         anchor_offset: row of contrast from which on the embeddings stand in it; None if they do not.
         """
         others, other_labels, itself = contrast_set(embeddings, labels, contrast, contrast_labels, anchor_offset)
+        if self.class_counts is not None:
+            num_classes = len(self.class_counts)
+            labels = checked_labels(labels, len(embeddings), num_classes)
+            other_labels = checked_labels(other_labels, len(others), num_classes, name="contrast_labels")
 
         with torch.autocast(embeddings.device.type, enabled=False):
             dtype = torch.promote_types(embeddings.dtype, torch.float32)
             similarity = embeddings.to(dtype) @ others.to(dtype).T / self.temperature
+            if self.class_counts is not None:
+                similarity = similarity + log_prior(self.class_counts, dtype)[other_labels]
             positive = labels[:, None] == other_labels
             if itself is not None:
                 positive = positive & ~itself
@@ -83,4 +105,5 @@ class SupConLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings."""
-        return f"temperature={self.temperature}, form={self.form!r}, reduction={self.reduction!r}"
+        margins = "" if self.class_counts is None else f", num_classes={len(self.class_counts)}"
+        return f"temperature={self.temperature}, form={self.form!r}, reduction={self.reduction!r}{margins}"

@@ -1,4 +1,12 @@
-"""Balanced contrastive learning (Zhu et al., CVPR 2022): a logit-adjusted classifier and class-averaged contrast."""
+"""Balanced contrastive learning (Zhu et al., CVPR 2022): a logit-adjusted classifier and class-averaged contrast.
+
+L_i = -1/|P(i)| sum_(p in P(i)) (z_i.u_p/t - log D_i), D_i = sum_(a != i) e^(z_i.u_a/t) / n(i, y_a): the set u holds the
+embeddings of the views behind the first and a centre of every class, n(i, j) counts its members of class j, so that
+every class weighs the same in D.
+
+Departures: over several ranks the set is that of all of them, where the original contrasts on each GPU alone. There is
+no original code for CIFAR; weights and rates are those that reproductions have.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +46,7 @@ class Bcl(TwoBranch):
     prototypes, one for each class, behind a projector that learns.
     """
 
+    source = "Zhu et al., Balanced contrastive learning for long-tailed visual recognition, CVPR 2022"
     branch = "bcl"
 
     weight: float = 0.3

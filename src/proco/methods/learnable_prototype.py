@@ -1,4 +1,8 @@
-"""A learnt vector of each class as its complement: a cosine classifier on the projector (an ablation)."""
+"""A learnt vector of each class as its complement: a cosine classifier on the projector (an ablation).
+
+L = -log softmax(w.z/t)_y with unit vectors w_j that are parameters. The paper does not say whether they are free, as
+here, or made of the classifier's weights.
+"""
 
 from dataclasses import dataclass
 
@@ -12,6 +16,8 @@ from proco.methods.two_branch import MeanOverViews, TwoBranch
 class LearnablePrototype(TwoBranch):
     """Contrast with vectors that are learnt, without a prior."""
 
+    family = "ablation"
+    source = "Du et al., T-PAMI 2024, ablation CC"
     branch = "learnable_prototype"
 
     def representation(self, task: Task) -> Term:

@@ -1,15 +1,28 @@
-"""Logit adjustment (Menon et al., ICLR 2021; with tau 1 the balanced softmax of Ren et al., NeurIPS 2020)."""
+"""Logit adjustment (Menon et al., ICLR 2021): L = -log softmax(s + tau log pi)_y, prediction by s.
+
+With tau 1 it is the balanced softmax of Ren et al. (NeurIPS 2020).
+
+Departures from its own code: that adds 1e-12 to pi, whose classes may be empty; here they may not.
+"""
 
 from dataclasses import dataclass
 
+from torch import nn
+
+from proco.losses.batch import Reduction
 from proco.losses.logit_adjustment import LogitAdjustedLoss
-from proco.methods.method import Classification, Method, Stage, Task, WeightedTerm
+from proco.methods.method import Method, Task
+from proco.methods.one_branch import OneBranch
 
 
 @Method.registry.register("logit_adjustment")
 @dataclass(frozen=True, kw_only=True)
-class LogitAdjustment(Method):
-    """Cross-entropy with the class priors as margins: cheap, and the base of the methods below."""
+class LogitAdjustment(OneBranch):
+    """Cross-entropy with the class priors as margins: cheap, and the base of the contrastive methods."""
+
+    family = "loss"
+    source = "Menon et al., Long-tail learning via logit adjustment, ICLR 2021"
+    cost = "one view"
 
     tau: float = 1.0
     """Strength of the adjustment: how many log priors are added to the logits in training."""
@@ -19,14 +32,6 @@ class LogitAdjustment(Method):
         super().__post_init__()
         self.require_not_negative("tau")
 
-    def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
-        """Return the one stage."""
-        term = Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))
-        return (
-            Stage(
-                epochs=epochs,
-                views=self.views,
-                sampler=self.sampler,
-                terms={"logit_adjustment": WeightedTerm(1.0, term)},
-            ),
-        )
+    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
+        """Return the adjusted cross-entropy."""
+        return LogitAdjustedLoss(task.class_counts, tau=self.tau, reduction=reduction)

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -43,10 +43,15 @@ class Term(nn.Module, ABC):
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return a scalar from the outputs of each view of a batch, what its images show, and whose logits they are."""
 
-    def start_epoch(self) -> None:
-        """Do what is due before the first batch of an epoch; by default let its parts do so."""
+    def start_epoch(self, done: float = 0.0) -> None:
+        """Do what is due before the first batch of an epoch; by default let its parts do so.
+
+        done: share of the stage's epochs that are over.
+        """
         for part in self.children():
-            if callable(start := getattr(part, "start_epoch", None)):
+            if isinstance(part, Term):
+                part.start_epoch(done)
+            elif callable(start := getattr(part, "start_epoch", None)):
                 start()
 
 
@@ -66,7 +71,7 @@ class Task(NamedTuple):
     dim: int  # of the embeddings
 
 
-PARTS = ("backbone", "classifier", "projector")
+PARTS = ("backbone", "classifier", "projector")  # of a network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +83,10 @@ class Stage:
     terms: Mapping[str, WeightedTerm]
     sampler: str = "instance"
     learning: tuple[str, ...] = PARTS
-    """Parts of the network that learn; the others are frozen, their batch norms in evaluation mode."""
+    """Parts of the network that learn, or modules and parameters in them (`classifier.scale`); all else is frozen, its
+    batch norms in evaluation mode."""
+    renewed: tuple[str, ...] = ()
+    """Parts, or modules in them, that are drawn anew as the stage begins."""
     optim: Mapping[str, Any] = field(default_factory=dict)
     """What is other than in the run's settings of optimiser and schedule (`OptimConfig`), by name."""
     batch_size: int | None = None
@@ -86,12 +94,26 @@ class Stage:
     paste: Paste | None = None
     """What is pasted into the first view, whose terms then look at targets.pasted and targets.share."""
 
+    @property
+    def classifies(self) -> bool:
+        """Whether the classifier learns, or a part of it."""
+        return any(part.split(".")[0] == "classifier" for part in self.learning)
+
+
+Family = Literal["loss", "classifier", "two stages", "contrast", "ablation", "wrapper"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Choice, ABC):
     """A way to train on uneven classes. Its fields are its settings; to add one, write a file beside this one."""
 
     registry = Registry[type["Method"]]("method")
+    family: ClassVar[Family]
+    """What kind of method it is."""
+    source: ClassVar[str]
+    """Who found it, and where it is published."""
+    cost: ClassVar[str]
+    """What its training takes beside that of cross-entropy, in words."""
     needs_projector: ClassVar[bool] = False
     least_views: ClassVar[int] = 1
 
@@ -102,10 +124,21 @@ class Method(Choice, ABC):
 
     def __post_init__(self) -> None:
         """Refuse what no stage can be built of."""
-        name = self.registry.name_of(type(self))
         if len(self.views) < self.least_views:
-            raise ConfigError(f"the method {name} needs {self.least_views} views or more; got {len(self.views)}.")
+            raise ConfigError(f"the method {self.name} needs {self.least_views} views or more; got {len(self.views)}.")
         _ = SAMPLERS[self.sampler]
+
+    @classmethod
+    def card(cls) -> dict[str, str]:
+        """Return what lists say of it: name, family, summary, source, cost."""
+        summary = (cls.__doc__ or "").strip().splitlines()[0]
+        name = cls.registry.name_of(cls)
+        return {"name": name, "family": cls.family, "summary": summary, "source": cls.source, "cost": cls.cost}
+
+    @property
+    def name(self) -> str:
+        """What it is called in recipes."""
+        return self.registry.name_of(type(self))
 
     def require_not_negative(self, *names: str) -> None:
         """Refuse settings of these names that are negative, infinite or no numbers."""
@@ -117,22 +150,13 @@ class Method(Choice, ABC):
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the stages of a run of the given length, their terms built for the task."""
 
+    def classifier(self, num_features: int, num_classes: int) -> nn.Module | None:
+        """Return a classifier of the method's own, from features to logits; None for what network.classifier says."""
+        return None
+
     def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
         """Return the scores (N, K) whose largest is the prediction; by default the classifier's logits."""
         return outputs.logits
-
-
-class Classification(Term):
-    """A criterion of (logits, labels) on the first view, the classifier's own."""
-
-    def __init__(self, criterion: nn.Module) -> None:
-        super().__init__()
-        self.criterion = criterion
-
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
-        """Return the criterion's value."""
-        loss: Tensor = self.criterion(outputs[0].logits, targets.labels)
-        return loss
 
 
 class EachExpert(Term):
@@ -142,11 +166,11 @@ class EachExpert(Term):
         super().__init__()
         self.terms = nn.ModuleList(terms)
 
-    def start_epoch(self) -> None:
+    def start_epoch(self, done: float = 0.0) -> None:
         """Let the terms know."""
         for term in self.terms:
             assert isinstance(term, Term)
-            term.start_epoch()
+            term.start_epoch(done)
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the sum, of outputs of a network of experts and with its classifiers."""
@@ -170,8 +194,23 @@ def side_by_side(stages_of: Sequence[Sequence[Stage]]) -> tuple[Stage, ...]:
             name: WeightedTerm(weight, EachExpert([stage.terms[name].term for stage in stages]))
             for name, (weight, _) in stages[0].terms.items()
         }
-        together.append(replace(stages[0], terms=terms))
+        learning, renewed = (_of_experts(parts, len(stages)) for parts in (stages[0].learning, stages[0].renewed))
+        together.append(replace(stages[0], terms=terms, learning=learning, renewed=renewed))
     return tuple(together)
+
+
+def _of_experts(parts: Sequence[str], number: int) -> tuple[str, ...]:
+    """Return the names of parts of a network with several experts: what is in a head is in that of each.
+
+    >>> _of_experts(["backbone", "classifier.scale"], 2)
+    ('backbone', 'classifier.0.scale', 'classifier.1.scale')
+    """
+    named: list[str] = []
+    for part in parts:
+        head, _, inside = part.partition(".")
+        is_of_a_head = bool(inside) and head != "backbone"
+        named += [f"{head}.{expert}.{inside}" for expert in range(number)] if is_of_a_head else [part]
+    return tuple(named)
 
 
 def joint_embeddings(outputs: Sequence[Outputs]) -> list[Tensor]:

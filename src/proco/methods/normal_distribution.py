@@ -1,4 +1,8 @@
-"""A normal distribution of each class in place of the von Mises-Fisher one (an ablation)."""
+"""A normal distribution of each class in place of the von Mises-Fisher one (an ablation).
+
+L = -log softmax(g + log pi)_y with g_j = m_j.z/t + z' S_j z/(2 t^2), mean and full covariance over ProCo's windows. The
+paper does not say whether its covariances are full.
+"""
 
 from dataclasses import dataclass
 
@@ -12,6 +16,9 @@ from proco.methods.two_branch import MeanOverViews, TwoBranch
 class NormalDistribution(TwoBranch):
     """Contrast against infinitely many samples of normal distributions."""
 
+    family = "ablation"
+    source = "Du et al., T-PAMI 2024, ablation of class complements"
+    cost = "three views, and a covariance of every class"
     branch = "normal_distribution"
 
     def representation(self, task: Task) -> Term:

@@ -1,4 +1,12 @@
-"""ProCo (Du et al., T-PAMI 2024): a logit-adjusted classifier and the probabilistic contrastive loss, side by side."""
+"""ProCo (Du et al., T-PAMI 2024): a logit-adjusted classifier and the probabilistic contrastive loss, side by side.
+
+L_in = -log softmax(g + log pi)_y, g_j = log E e^(z.Z_j/t) with Z_j ~ vMF(mu_j, kappa_j) in closed form; mean direction
+and concentration of a class are estimated from its embeddings in the last epoch and this one (`ProCoLoss`).
+
+Departures from the official code: sums in place of running means, a class never seen has a uniform distribution and not
+a random one, and the scores are by an expansion in place of a recurrence: the same numbers to 1e-6. Over several ranks
+the statistics are of all.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,6 +39,7 @@ class LeftOut(MeanOverViews):
 class ProCo(TwoBranch):
     """Contrast against infinitely many samples of every class, drawn from its von Mises-Fisher distribution."""
 
+    source = "Du et al., Probabilistic contrastive learning for long-tailed visual recognition, T-PAMI 2024"
     branch = "proco"
 
     form: ContrastForm = "in"

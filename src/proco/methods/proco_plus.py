@@ -1,32 +1,15 @@
-"""ProCo for a network with a teacher: boxes of other images are pasted in, and the teacher says what is then seen."""
+"""ProCo for a network with a teacher: boxes of other images are pasted in, and the teacher says what is then seen.
 
-from collections.abc import Sequence
+L = share l(s, y) + (1 - share) l(s, y') + L_ProCo of the other views, with l the classifier's loss and y' the class of
+the box; what the teacher adds is T^2 KL(teacher || network).
+"""
+
 from dataclasses import dataclass, field, replace
 
-from torch import Tensor, nn
-
 from proco.augment import Auto, Paste, Sim, View
-from proco.losses.logit_adjustment import LogitAdjustedLoss
-from proco.methods.method import Method, Stage, Targets, Task, Term
+from proco.methods.classification import SharedClassification
+from proco.methods.method import Method, Stage, Task, Term
 from proco.methods.proco import ProCo
-from proco.models.network import Outputs
-
-
-class SharedClassification(Term):
-    """A criterion on the first view, a box of which may show another class: share l(y) + (1 - share) l(pasted).
-
-    criterion: from logits (N, K) and labels (N,) to losses (N,).
-    """
-
-    def __init__(self, criterion: nn.Module) -> None:
-        super().__init__()
-        self.criterion = criterion
-
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
-        """Return the mean loss."""
-        own, pasted = (self.criterion(outputs[0].logits, labels) for labels in (targets.labels, targets.pasted))
-        loss: Tensor = (targets.share * own + (1 - targets.share) * pasted).mean()
-        return loss
 
 
 @Method.registry.register("proco_plus")
@@ -39,18 +22,20 @@ class ProCoPlus(ProCo):
     were boxes counted too, rare classes would lose by them.
     """
 
+    source = "this library, on Du et al., T-PAMI 2024; CutMix: Yun et al., ICCV 2019"
+    cost = "three views, and a teacher that is trained first"
+
     views: tuple[View, ...] = (Auto(cutout=0), Sim(), Sim())
     """The first is the classifier's; the box that is pasted into it stands for the one that Cutout leaves empty."""
     paste: Paste = field(default_factory=Paste)
     """The boxes."""
 
-    def classification(self, task: Task) -> Term:
+    def classification_term(self, task: Task) -> Term:
         """Return the classifier's term, of the image and of what is pasted in."""
-        return SharedClassification(LogitAdjustedLoss(task.class_counts, tau=self.tau, reduction="none"))
+        return SharedClassification(self.classification.criterion(task, "none"))
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return ProCo's stages, with boxes where the classifier learns."""
         return tuple(
-            replace(stage, paste=self.paste) if "classifier" in stage.learning else stage
-            for stage in super().stages(task, epochs)
+            replace(stage, paste=self.paste) if stage.classifies else stage for stage in super().stages(task, epochs)
         )

@@ -1,4 +1,7 @@
-"""ProCo and supervised contrast within the batch, both beside the classifier (the ablation SC+CC+CR+MM)."""
+"""ProCo and supervised contrast within the batch, both beside the classifier (the ablation SC+CC+CR+MM).
+
+L = L_ProCo + L_SupCon. The paper does not say how the two are weighted: 1 and 1 is a choice of this library.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +34,8 @@ class Sum(Term):
 class ProCoSupCon(ProCo):
     """ProCo with SupCon over the same views, the two weighing the same."""
 
+    family = "ablation"
+    source = "Du et al., T-PAMI 2024, ablation SC + CC + CR + MM"
     branch = "proco_supcon"
 
     def representation(self, task: Task) -> Term:

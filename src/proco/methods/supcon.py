@@ -1,4 +1,11 @@
-"""Supervised contrastive learning (Khosla et al., NeurIPS 2020), beside a classifier or before it."""
+"""Supervised contrastive learning (Khosla et al., NeurIPS 2020), beside a classifier or before it.
+
+out: mean over positives p of -log(e^(z.z_p/t) / sum_a e^(z.z_a/t)); in: -log of the mean of these ratios. z are the
+embeddings of all views behind the first, a goes over all but the anchor, t is the temperature.
+
+Departures: the original trains the representation first and the classifier after it (classifier_epochs); beside a
+classifier is how ProCo's paper has it. Its code multiplies the loss by t/0.07, a weight that is left out here.
+"""
 
 from dataclasses import dataclass
 
@@ -13,6 +20,7 @@ from proco.methods.two_branch import TwoBranch
 class SupCon(TwoBranch):
     """A logit-adjusted classifier and contrast within the batch; or the contrast first, and the classifier after it."""
 
+    source = "Khosla et al., Supervised contrastive learning, NeurIPS 2020"
     branch = "supcon"
 
     form: ContrastForm = "out"

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from proco.augment import Auto, Sim, View
 from proco.errors import ConfigError
-from proco.losses.logit_adjustment import LogitAdjustedLoss
-from proco.methods.method import Classification, Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
+from proco.methods.composition import require_no_views
+from proco.methods.logit_adjustment import LogitAdjustment
+from proco.methods.method import Family, Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
+from proco.methods.one_branch import OneBranch
 from proco.models.network import Outputs
 
 
@@ -43,12 +45,14 @@ class BehindFirst(Term):
 
 @dataclass(frozen=True, kw_only=True)
 class TwoBranch(Method):
-    """A logit-adjusted classifier on the first view and a representation term on the others.
+    """A classifier on the first view, logit-adjusted by default, and a representation term on the others.
 
     With classifier_epochs, the representation branch learns alone, and then a classifier on the frozen backbone: a
     linear probe of what contrast has learnt.
     """
 
+    family: ClassVar[Family] = "contrast"
+    cost: ClassVar[str] = "three views"
     needs_projector = True
     least_views = 2
     branch: ClassVar[str]
@@ -60,8 +64,8 @@ class TwoBranch(Method):
     """Of the representation's loss: what cosines are divided by."""
     weight: float = 1.0
     """Of the representation's loss beside the classifier's: the paper's alpha."""
-    tau: float = 1.0
-    """Strength of the logit adjustment of the classifier."""
+    classification: OneBranch = field(default_factory=LogitAdjustment)
+    """How the classifier is trained: any method of one classifier and one loss, on this one's views and samples."""
     classifier_epochs: int = 0
     """Train backbone and projector alone, and then a classifier on the frozen backbone for this many epochs. 0 trains
     all of it together."""
@@ -77,13 +81,22 @@ class TwoBranch(Method):
         super().__post_init__()
         if not 0 < self.temperature < math.inf:
             raise ConfigError(f"method.temperature must be positive and finite; got {self.temperature:g}.")
-        self.require_not_negative("weight", "tau", "classifier_epochs", "classifier_lr")
+        self.require_not_negative("weight", "classifier_epochs", "classifier_lr")
+        require_no_views(self.classification, "classification")
         if self.classifier_batch_size is not None and self.classifier_batch_size < 1:
             raise ConfigError(f"method.classifier_batch_size must be at least 1; got {self.classifier_batch_size}.")
 
-    def classification(self, task: Task) -> Term:
+    def classification_term(self, task: Task) -> Term:
         """Return the classifier's term, of the first view."""
-        return Classification(LogitAdjustedLoss(task.class_counts, tau=self.tau))
+        return self.classification.term(task)
+
+    def classifier(self, num_features: int, num_classes: int) -> nn.Module | None:
+        """Return the classifier that its training asks for."""
+        return self.classification.classifier(num_features, num_classes)
+
+    def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
+        """Return what the classifier's method predicts."""
+        return self.classification.predict(outputs, class_counts)
 
     @abstractmethod
     def representation(self, task: Task) -> Term:
@@ -91,10 +104,10 @@ class TwoBranch(Method):
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return one joint stage, or the representation's and the classifier's."""
-        classification = WeightedTerm(1.0, self.classification(task))
+        classification = {self.classification.name: WeightedTerm(1.0, self.classification_term(task))}
         term = self.representation(task)
         if not self.classifier_epochs:
-            terms = {"logit_adjustment": classification, self.branch: WeightedTerm(self.weight, BehindFirst(term))}
+            terms = {**classification, self.branch: WeightedTerm(self.weight, BehindFirst(term))}
             return (Stage(epochs=epochs, views=self.views, sampler=self.sampler, terms=terms),)
         representation = Stage(
             epochs=epochs,
@@ -107,7 +120,7 @@ class TwoBranch(Method):
             epochs=self.classifier_epochs,
             views=self.views[:1],
             batch_size=self.classifier_batch_size,
-            terms={"logit_adjustment": classification},
+            terms=classification,
             learning=("classifier",),
             optim={
                 "lr": self.classifier_lr,

@@ -1,7 +1,9 @@
 """The network of a recipe: one backbone, a classifier, and a projector where a method wants embeddings."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 
 from proco.errors import ConfigError
 from proco.models.backbones import build_backbone
-from proco.models.heads import CosineClassifier, ExpertHeads, Projector, StandardisedClassifier
+from proco.models.heads import CosineClassifier, ExpertHeads, FittedClassifier, Projector, StandardisedClassifier
 from proco.models.normalise import Normalise
 
 
@@ -41,7 +43,7 @@ class NetworkConfig:
     """Begin from weights trained on ImageNet, for timm's and torchvision's backbones."""
     classifier: Literal["linear", "standardised", "cosine"] = "linear"
     """Whether logits are products with features and a bias, the same of features standardised by a batch norm, or
-    cosines times `scale`."""
+    cosines times `scale`. Methods with a classifier of their own leave no choice."""
     scale: float = 30.0
     """What a cosine classifier multiplies its cosines by."""
     hidden: int = 512
@@ -68,13 +70,22 @@ class Network(nn.Module):
 
     Experts, where the backbone has several, have a classifier and a projector each.
 
+    classifier: makes the classifier of a method, from numbers of features and classes; where it makes None, or is none,
+    the settings say which.
+
     Autocast is for the backbone. The heads compute in float32 at least: rounded to bfloat16, logits of 10 would go in
     steps of 0.06, and of classes that are close the first would win. Several views of a batch go through it stacked
     along N, so that batch norms see them together, as in the official code.
     """
 
     def __init__(
-        self, config: NetworkConfig, num_classes: int, normalise: Normalise, *, with_projector: bool = False
+        self,
+        config: NetworkConfig,
+        num_classes: int,
+        normalise: Normalise,
+        *,
+        with_projector: bool = False,
+        classifier: Callable[[int, int], nn.Module | None] | None = None,
     ) -> None:
         super().__init__()
         self.normalise = normalise
@@ -83,7 +94,8 @@ class Network(nn.Module):
         )
         num_experts: int = self.backbone.num_experts
         num_features = self.backbone.num_features // num_experts
-        classifiers = [_classifier(config, num_features, num_classes) for _ in range(num_experts)]
+        make = partial(_classifier, config, classifier)
+        classifiers = [make(num_features, num_classes) for _ in range(num_experts)]
         self.classifier = classifiers[0] if num_experts == 1 else ExpertHeads(classifiers)
         self.projector: Projector | ExpertHeads | None = None
         if with_projector:
@@ -122,6 +134,18 @@ class Network(nn.Module):
                 "network.classifier: a standardised one needs batches of 2 images at least, for a spread."
             )
 
+    def fit_classifier(self, features: Tensor, labels: Tensor) -> None:
+        """Show the features (n, d) and labels (n,) of all training images to classifiers that are fitted to them."""
+        heads = list(self.classifier) if isinstance(self.classifier, ExpertHeads) else [self.classifier]
+        for head, part in zip(heads, features.chunk(len(heads), dim=1), strict=True):
+            if isinstance(head, FittedClassifier):
+                head.fit(part, labels)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether its classifier is fitted to the features of the training images."""
+        return any(isinstance(head, FittedClassifier) for head in self.classifier.modules())
+
     def _heads(self, features: Tensor) -> Outputs:
         embeddings = None if self.projector is None else self.projector(features)
         logits = self.classifier(features)
@@ -132,7 +156,19 @@ class Network(nn.Module):
         return Outputs(features, torch.stack(logits).mean(dim=0), None, experts)
 
 
-def _classifier(config: NetworkConfig, num_features: int, num_classes: int) -> nn.Linear | CosineClassifier:
+def _classifier(
+    config: NetworkConfig,
+    of_the_method: Callable[[int, int], nn.Module | None] | None,
+    num_features: int,
+    num_classes: int,
+) -> nn.Module:
+    own = None if of_the_method is None else of_the_method(num_features, num_classes)
+    if own is not None and config.classifier != "linear":
+        raise ConfigError(
+            f"network.classifier={config.classifier}: the method has a classifier of its own; leave this setting out."
+        )
+    if own is not None:
+        return own
     if config.classifier == "linear":
         return nn.Linear(num_features, num_classes)
     if config.classifier == "standardised":

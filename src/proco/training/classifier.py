@@ -15,6 +15,7 @@ from proco.models.network import Network
 from proco.models.normalise import Normalise
 from proco.training.device import autocast_to, find_device, set_precision
 from proco.training.evaluate import evaluate
+from proco.training.networks import build_network
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import TrainConfig
 
@@ -46,12 +47,7 @@ class Classifier:
         on = find_device(device)
         unknown = torch.zeros(weights["normalise.mean"].numel())  # its numbers come with the weights
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
-            network = Network(
-                config.network,
-                len(summary["class_names"]),
-                Normalise(unknown, unknown),
-                with_projector=config.method.needs_projector,
-            )
+            network = build_network(config, len(summary["class_names"]), Normalise(unknown, unknown))
         if config.engine.precision == "float64":
             network.double()
         network = folder.fill(network, weights).to(on).eval()

@@ -1,6 +1,6 @@
 """How good a network is on a split: its predictions counted into metrics, a few large batches at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -37,20 +37,49 @@ def evaluate(
     predict: from outputs and class_counts (K,), the training counts, to scores (N, K). Over several ranks each takes a
     part, and all return the same metrics.
     """
-    was_training = network.training
-    network.eval()
     class_counts = class_counts.to(device)
     evaluation = Evaluation(len(class_counts), class_counts, device)
-    window = CentreWindow(centre)
-    batch = max(1, _BATCH_BYTES // (split.images.channels * size[0] * size[1]))
     own = torch.arange(len(split.labels))[rank() :: world_size()]
-    for start in range(0, len(own), batch):
-        positions = own[start : start + batch]
-        cut = Cut(window, torch.empty(len(positions), 0))
-        (images,) = split.images.cut(positions, [cut], size, device)
-        with autocast_to(autocast, device):
-            outputs = network(images)
+    for positions, outputs in _outputs(network, split, own, size, centre, device, autocast):
         evaluation.update(predict(outputs, class_counts), send(split.labels[positions], device))
-    network.train(was_training)
     wait_for(device)
     return evaluation.metrics()
+
+
+@torch.no_grad()
+def features_of(
+    network: nn.Module,
+    split: Split,
+    *,
+    size: tuple[int, int],
+    centre: float,
+    device: torch.device,
+    autocast: torch.dtype | None = None,
+) -> Tensor:
+    """Return the features (n, d) of all images of a split, as evaluation sees them; every rank looks at all of them."""
+    positions = torch.arange(len(split.labels))
+    looks = _outputs(network, split, positions, size, centre, device, autocast)
+    return torch.cat([outputs.features for _, outputs in looks])
+
+
+def _outputs(
+    network: nn.Module,
+    split: Split,
+    positions: Tensor,
+    size: tuple[int, int],
+    centre: float,
+    device: torch.device,
+    autocast: torch.dtype | None,
+) -> Iterator[tuple[Tensor, Outputs]]:
+    """Yield positions of images and what the network, in evaluation mode meanwhile, says of them."""
+    was_training = network.training
+    network.eval()
+    window = CentreWindow(centre)
+    batch = max(1, _BATCH_BYTES // (split.images.channels * size[0] * size[1]))
+    for some in torch.split(positions, batch):
+        cut = Cut(window, torch.empty(len(some), 0))
+        (images,) = split.images.cut(some, [cut], size, device)
+        with autocast_to(autocast, device):
+            outputs = network(images)
+        yield some, outputs
+    network.train(was_training)

@@ -1,7 +1,7 @@
 """What a stage trains: the network and the terms of the objective as one module, and the step that moves it."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -43,9 +43,15 @@ class Learner(nn.Module):
         self.names = tuple(stage.terms)
         self.terms = nn.ModuleList(weighted.term for weighted in stage.terms.values())
         self.register_buffer("weights", term_weights(stage.terms), persistent=False)
-        self.frozen = [part for name in PARTS if name not in stage.learning and (part := getattr(network, name))]
-        for part in self.frozen:
-            part.requires_grad_(False)
+        for name, parameter in network.named_parameters():
+            parameter.requires_grad_(_is_within(name, stage.learning))
+        # What learns may be a part of a module, which is then not frozen, though all else in it is.
+        self.frozen = [
+            module
+            for name, module in network.named_modules()
+            if _is_within(name, PARTS) and not _is_within(name, stage.learning)
+            if not any(_is_within(part, (name,)) for part in stage.learning)
+        ]
 
     def forward(self, views: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
         """Return the weighted sum of the terms, and their values with the accuracy on the first view, (T + 1,).
@@ -59,19 +65,31 @@ class Learner(nn.Module):
         accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
         return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
 
-    def start_epoch(self) -> None:
-        """Turn training on, and let the terms do what is due before the first batch."""
+    def without_decay(self) -> list[nn.Parameter]:
+        """Return the parameters that weight decay leaves alone: what a module names in its attribute `undecayed`."""
+        return [module.get_parameter(name) for module in self.modules() for name in getattr(module, "undecayed", ())]
+
+    def start_epoch(self, done: float = 0.0) -> None:
+        """Turn training on, and let the terms do what is due before the first batch.
+
+        done: share of the stage's epochs that are over.
+        """
         self.train()
         for term in self.terms:
             assert isinstance(term, Term)
-            term.start_epoch()
+            term.start_epoch(done)
 
     def train(self, mode: bool = True) -> "Learner":
         """Turn training on or off, but leave what is frozen in evaluation mode."""
         super().train(mode)
-        for part in self.frozen:
-            part.eval()
+        for module in self.frozen:
+            module.training = False
         return self
+
+
+def _is_within(name: str, parts: Sequence[str]) -> bool:
+    """Return whether a module or parameter is one of the parts, or in one of them."""
+    return any(name == part or name.startswith(f"{part}.") for part in parts)
 
 
 def term_weights(terms: Mapping[str, WeightedTerm]) -> Tensor:

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from proco.augment import Paste, View
 from proco.augment.choices import select, send, to_device
-from proco.augment.paste import PasteChoices
 from proco.data.dataset import Split
 from proco.data.images import Cut
 from proco.data.samplers import SAMPLERS
@@ -49,7 +48,7 @@ class _Pasted(NamedTuple):
     """What is pasted into the first view of each place in the epoch."""
 
     drawn: _Drawn
-    boxes: PasteChoices
+    boxes: Any  # where, or how much of it
 
 
 class _Epoch(NamedTuple):

@@ -24,11 +24,13 @@ from proco.training.classifier import Classifier
 from proco.training.device import determinism, find_device, set_precision
 from proco.training.divergence import require_finite, require_finite_weights
 from proco.training.ema import MovingAverage
+from proco.training.evaluate import features_of
 from proco.training.journal import Journal, Listener, Silent
 from proco.training.lanes import lanes_now, wait_for
 from proco.training.learner import Learner, Step
 from proco.training.loader import Batch, EpochLoader, fitting_batch
 from proco.training.made_with import made_with
+from proco.training.networks import build_network, draw_anew
 from proco.training.pixels import image_size, normalisation
 from proco.training.records import best_of, means_of, scalars_of
 from proco.training.renewal import Renewal
@@ -71,12 +73,8 @@ class Trainer:
         self.size = image_size(config.data, train.images)
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers are not used up
             torch.manual_seed(seed_for(config.seed, "weights"))
-            self.network = Network(
-                config.network,
-                self.dataset.num_classes,
-                normalisation(config.data, train.images),
-                with_projector=config.method.needs_projector,
-            )
+            normalise = normalisation(config.data, train.images)
+            self.network = build_network(config, self.dataset.num_classes, normalise)
             self.network.require_size(self.size)
             self.stages = self._make_stages()
         # Here and not in the stage: what does not fit is said before a folder is begun.
@@ -233,11 +231,14 @@ class Trainer:
         self.network.requires_grad_(True)
         learner = Learner(self.network, stage, self.autocast).to(self.device)
         optim = replace(config.optim, **stage.optim)
-        optimizer = SGD(learner.parameters(), optim)
+        optimizer = SGD(learner.parameters(), optim, learner.without_decay())
         if interrupted is not None:
             restore(interrupted, {"optimizer": optimizer})
-        elif self.average is not None and number and stage.learning != self.stages[number - 1].learning:
-            self.average.restart()  # a classifier that begins to learn is still as it was drawn
+        else:
+            for part in stage.renewed:
+                draw_anew(self.network.get_submodule(part), seed_for(config.seed, "weights", number))
+            if self.average is not None and number and stage.learning != self.stages[number - 1].learning:
+                self.average.restart()  # a classifier that begins to learn is still as it was drawn
         heard = teacher if is_taught(stage) else None
         step = Step(learner, optimizer, self.average, heard, compile=engine.compile, graph=self.graph)
         loader = self.loaders[number]
@@ -252,7 +253,8 @@ class Trainer:
                 for done in range(1, len(loader) + 1)
             ]
             epoch_started = time.perf_counter()
-            means = self._train_epoch(learner, step, batches, epoch, rates, journal)
+            learner.start_epoch((epoch - first_epoch) / stage.epochs)
+            means = self._train_epoch(step, batches, epoch, rates, journal)
             if epoch + 1 < end:
                 batches = loader.begin(epoch + 1)  # while a GPU is still at work on this one
             wait_for(self.device)
@@ -269,6 +271,7 @@ class Trainer:
             is_last = epoch + 1 == self.epochs
             if epoch + engine.evaluate_last >= self.epochs or (epoch + 1) % engine.evaluate_every == 0:
                 self._renew_statistics(number, epoch)
+                self._fit_classifier()
                 names = {self.curve_split, self.dataset.test_split} if is_last else {self.curve_split}
                 record |= {name: scalars_of(self.evaluate(name)) for name in sorted(names)}
             now = time.perf_counter()
@@ -285,7 +288,6 @@ class Trainer:
 
     def _train_epoch(
         self,
-        learner: Learner,
         step: Step,
         batches: Iterator[Batch],
         epoch: int,
@@ -297,7 +299,6 @@ class Trainer:
         rates: the learning rate of each step.
         """
         torch.manual_seed(seed_for(self.config.seed, epoch, "network", rank()))  # dropout, of each rank its own
-        learner.start_epoch()
         history = []
         for number, (batch, rate) in enumerate(zip(batches, rates, strict=True)):
             if number == 0 or rate != rates[number - 1]:
@@ -313,6 +314,16 @@ class Trainer:
         """
         if self.renewal is not None and "backbone" in self.stages[number].learning:
             self.renewal(batch.views.flatten(0, 1) for batch in self.loaders[number].batches(epoch))
+
+    def _fit_classifier(self) -> None:
+        """Show the features of the training images to a classifier that is fitted to them."""
+        network = self.evaluated_network
+        if network.is_fitted:
+            train, device = self.dataset.splits["train"], self.device
+            features = features_of(
+                network, train, size=self.size, centre=self.config.data.centre, device=device, autocast=self.autocast
+            )
+            network.fit_classifier(features, train.labels.to(device))
 
     def _learnt(self) -> dict[str, nn.Module]:
         """Return what has a state beyond a stage, by the names that checkpoints have for it."""

@@ -1,0 +1,49 @@
+"""Focal loss (Lin et al., ICCV 2017) over the softmax: images that are classified well count less."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
+
+
+def require_gamma(gamma: float) -> None:
+    """Refuse a focusing strength that is negative, infinite or no number."""
+    if not 0 <= gamma < math.inf:
+        raise ValueError(f"gamma must be finite and not negative; got {gamma}.")
+
+
+class FocalLoss(nn.Module):
+    """-(1 - q)^gamma log q with q = softmax(logits)_y, the probability of the label.
+
+    gamma = 0 is cross-entropy. 1 is what LDAM's code has for long-tailed CIFAR; 2 is usual in detection.
+
+    logits: (N, K), labels: (N,) in [0, K); returns a scalar, or (N,) with reduction="none".
+
+    >>> FocalLoss()(torch.zeros(1, 2), torch.tensor([0]))  # 0.5 log 2
+    tensor(0.3466)
+    """
+
+    def __init__(self, gamma: float = 1.0, *, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        require_gamma(gamma)
+        require_reduction(reduction)
+        self.gamma = gamma
+        self.reduction: Reduction = reduction
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        require_matrix(logits, None, "logits")
+        labels = checked_labels(labels, len(logits), logits.shape[1])
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        surprise = cross_entropy(logits.to(dtype), labels.long(), reduction="none")
+        # 1 - q without cancellation. Where it is 0, a root of it (gamma < 1) would have an infinite slope.
+        missing = -torch.expm1(-surprise)
+        missing = missing.clamp_min(torch.finfo(dtype).tiny)
+        return reduce(missing**self.gamma * surprise, self.reduction)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"gamma={self.gamma}, reduction={self.reduction!r}"

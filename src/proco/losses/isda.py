@@ -1,0 +1,164 @@
+"""Implicit semantic data augmentation (Wang et al., NeurIPS 2019): cross-entropy over all shifts of the features.
+
+Features of an image of class y are moved at random by N(0, l S_y), S_y the covariance of its class. The expected
+cross-entropy over all moves has an upper bound in closed form, by Jensen's inequality and the moment-generating
+function of a normal distribution; that bound is the loss.
+
+Shapes: N samples, K classes, d features.
+"""
+
+import math
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from proco.distributed import all_reduce_sum
+from proco.full_precision import FullPrecisionModule
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
+
+CovarianceKind = Literal["full", "diagonal"]
+
+
+class ClassCovariances(FullPrecisionModule):
+    """The covariance of the features of each class over all batches so far, equal on every rank.
+
+    What is known and a batch are joined by their counts, and by how far their means lie apart, so that the result is
+    the covariance of all features together, however they were split into batches. Features drift as the network
+    learns: old ones count like new ones, as in the original code.
+
+    kind: (K, d, d) covariances, or their diagonals (K, d) where that is too much. A class that was never seen has
+    covariance 0.
+    """
+
+    counts: Tensor
+    means: Tensor
+    covariances: Tensor
+
+    def __init__(self, num_classes: int, num_features: int, kind: CovarianceKind = "full") -> None:
+        super().__init__()
+        if num_classes < 1 or num_features < 1:
+            raise ValueError(f"num_classes and num_features must be at least 1; got {num_classes} and {num_features}.")
+        if kind not in get_args(CovarianceKind):
+            raise ValueError(f"unknown covariance {kind!r}; choose from {', '.join(get_args(CovarianceKind))}.")
+        self.kind: CovarianceKind = kind
+        shape = (num_features, num_features) if kind == "full" else (num_features,)
+        self.register_buffer("counts", torch.zeros(num_classes))
+        self.register_buffer("means", torch.zeros(num_classes, num_features))
+        self.register_buffer("covariances", torch.zeros(num_classes, *shape))
+
+    @torch.no_grad()
+    def update(self, features: Tensor, labels: Tensor) -> None:
+        """Take in a batch: features (N, d), labels (N,) in [0, K). Rows that are not finite are left out."""
+        features = features.detach().to(self.means.dtype)
+        is_finite = features.isfinite().all(dim=1, keepdim=True)
+        rows = torch.cat([torch.where(is_finite, features, 0.0), is_finite.to(features.dtype)], dim=1)
+        sums = self.means.new_zeros(len(self.means), rows.shape[1]).index_add_(0, labels, rows)
+        all_reduce_sum(sums)
+        counts = sums[:, -1]
+        means = sums[:, :-1] / counts.clamp_min(1)[:, None]
+        deviations = torch.where(is_finite, features - means[labels], 0.0)
+        covariances = torch.zeros_like(self.covariances).index_add_(0, labels, self._products(deviations))
+        all_reduce_sum(covariances)
+        covariances /= self._by_class(counts.clamp_min(1))
+        total = self.counts + counts
+        share = counts / total.clamp_min(1)
+        shift = means - self.means
+        between = self._by_class(share * (1 - share)) * self._products(shift)
+        self.covariances.lerp_(covariances, self._by_class(share)).add_(between)
+        self.means.add_(share[:, None] * shift)
+        self.counts.copy_(total)
+
+    def spread(self, weight: Tensor) -> Tensor:
+        """Return (w_j - w_y)' S_y (w_j - w_y) for weights (K, d): row y, column j of (K, K).
+
+        By its three products, of which w_j' S_y w_j for all j and y is one matrix product of (K, d^2) and (d^2, K).
+        """
+        # The next batch changes the buffer before the gradient is taken.
+        covariances = self.covariances.clone().to(weight.dtype)
+        # Only differences count; what all weights share would cost digits.
+        weight = weight - weight.mean(dim=0)
+        images = (covariances @ weight[:, :, None]).squeeze(2) if self.kind == "full" else covariances * weight
+        squares = covariances.flatten(1) @ self._products(weight).flatten(1).T
+        return squares - 2 * images @ weight.T + (images * weight).sum(dim=1, keepdim=True)
+
+    def extra_repr(self) -> str:
+        """Return the sizes."""
+        num_classes, num_features = self.means.shape
+        return f"num_classes={num_classes}, num_features={num_features}, kind={self.kind!r}"
+
+    def _products(self, rows: Tensor) -> Tensor:
+        """Return the products of each row with itself, (n, d, d), or the squares (n, d)."""
+        return rows[:, :, None] * rows[:, None, :] if self.kind == "full" else rows.square()
+
+    def _by_class(self, numbers: Tensor) -> Tensor:
+        return numbers.reshape(-1, *[1] * (self.covariances.dim() - 1))
+
+
+class IsdaLoss(FullPrecisionModule):
+    """-log softmax(s')_y with s'_j = s_j + (l/2) (w_j - w_y)' S_y (w_j - w_y), of logits s = W f + b.
+
+    It is at least the mean cross-entropy of features f + e, e ~ N(0, l S_y). In training mode each call first takes the
+    features into the covariances S, then scores them; gradients reach logits and weights, not the covariances.
+
+    strength: what l grows to. `grow` sets it during training: at first covariances are those of random features.
+
+    logits: (N, K), labels: (N,) in [0, K), features: (N, d), weight: (K, d), of the classifier that made the logits.
+    Returns a scalar, or (N,) with reduction="none".
+
+    >>> criterion = IsdaLoss(num_classes=2, num_features=3)
+    >>> features, weight = torch.tensor([[1.0, 0.0, 0.0], [3.0, 0.0, 0.0]]), torch.eye(2, 3)
+    >>> criterion.grow(1.0)
+    >>> criterion(features @ weight.T, torch.tensor([0, 0]), features, weight)  # class 0 has variance 1 along w_0
+    tensor(0.2244)
+    """
+
+    scale: Tensor
+
+    def __init__(
+        self,
+        num_classes: int,
+        num_features: int,
+        *,
+        strength: float = 0.5,
+        covariance: CovarianceKind = "full",
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__()
+        require_reduction(reduction)
+        if not 0 <= strength < math.inf:
+            raise ValueError(f"strength must be finite and not negative; got {strength:g}.")
+        self.strength = strength
+        self.reduction: Reduction = reduction
+        self.classes = ClassCovariances(num_classes, num_features, covariance)
+        self.register_buffer("scale", torch.zeros(()))
+
+    def grow(self, done: float) -> None:
+        """Let l be strength times the share of training that is over."""
+        self.scale.fill_(self.strength * done)
+
+    def forward(self, logits: Tensor, labels: Tensor, features: Tensor, weight: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        num_classes, num_features = self.classes.means.shape
+        require_matrix(logits, num_classes, "logits")
+        require_matrix(features, num_features, "features")
+        labels = checked_labels(labels, len(logits), num_classes)
+        if len(features) != len(logits):
+            raise ValueError(f"features must be those of the {len(logits)} logits; got {len(features)}.")
+        if weight.shape != (num_classes, num_features):
+            raise ValueError(
+                f"weight must have shape ({num_classes}, {num_features}), a row for each class; "
+                f"got {tuple(weight.shape)}."
+            )
+        with torch.autocast(logits.device.type, enabled=False):
+            dtype = torch.promote_types(logits.dtype, torch.float32)
+            if self.training:
+                self.classes.update(features, labels)
+            spread = self.classes.spread(weight.to(dtype))[labels]
+            augmented = logits.to(dtype) + self.scale.to(dtype) / 2 * spread
+            return reduce(cross_entropy(augmented, labels.long(), reduction="none"), self.reduction)
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"strength={self.strength}, reduction={self.reduction!r}"

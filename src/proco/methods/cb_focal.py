@@ -1,0 +1,51 @@
+"""Class-balanced focal loss (Cui et al., CVPR 2019): -w_y sum_j (1 - q_j)^gamma log q_j.
+
+q_j is the probability, by a sigmoid, of the right answer to "is it class j?"; w_j is proportional to
+(1 - beta) / (1 - beta^n_j) and sums to the number of classes. The classifier's bias begins at -log(K - 1) and is not
+decayed, so that all classes begin at a probability of 1/K.
+
+Departures from its own code, which is written for TensorFlow: the classifier's weights begin as PyTorch draws them.
+The paper's figures are the best over beta (0.9, 0.99, 0.999, 0.9999) and gamma (0.5, 1, 2) for each data set; the
+settings here are those of its example.
+"""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from proco.errors import ConfigError
+from proco.losses.batch import Reduction
+from proco.losses.class_balanced_focal import ClassBalancedFocalLoss
+from proco.methods.method import Method, Task
+from proco.methods.one_branch import OneBranch
+from proco.models.heads import RareEventClassifier
+
+
+@Method.registry.register("cb_focal")
+@dataclass(frozen=True, kw_only=True)
+class CbFocal(OneBranch):
+    """A yes-or-no question for each class; hard images count more, and classes by their effective number of samples."""
+
+    family = "loss"
+    source = "Cui et al., Class-balanced loss based on effective number of samples, CVPR 2019"
+    cost = "one view"
+
+    beta: float = 0.9999
+    """How far weights go from equal (0) towards inverse frequency (1)."""
+    gamma: float = 1.0
+    """How much less answers count that are right already: the power of 1 - q."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers the loss cannot have."""
+        super().__post_init__()
+        self.require_not_negative("gamma")
+        if not 0 <= self.beta < 1:
+            raise ConfigError(f"method.beta lies in [0, 1); got {self.beta:g}.")
+
+    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
+        """Return the class-balanced focal loss."""
+        return ClassBalancedFocalLoss(task.class_counts, beta=self.beta, gamma=self.gamma, reduction=reduction)
+
+    def classifier(self, num_features: int, num_classes: int) -> nn.Module:
+        """Return a linear classifier that begins at the odds."""
+        return RareEventClassifier(num_features, num_classes)

@@ -1,0 +1,39 @@
+"""Nearest class mean (Kang et al., ICLR 2020): cross-entropy in training; predict the class whose mean is nearest.
+
+Features are centred by the mean of all training features and scaled to unit length ("cl2n"); the score of class j is
+minus the squared distance to the mean of its training features. Every class has one mean, however many images it has.
+
+Departures: means are taken anew before each evaluation and not once, so that curves show what the method predicts. A
+class without a training image, which the original code would leave out of the list of classes, never wins.
+"""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from proco.losses.batch import Reduction
+from proco.methods.method import Method, Task
+from proco.methods.one_branch import OneBranch
+from proco.models.heads import NearestMeanClassifier
+from proco.models.heads.nearest_mean import Distance
+
+
+@Method.registry.register("ncm")
+@dataclass(frozen=True, kw_only=True)
+class NearestClassMean(OneBranch):
+    """Cross-entropy in training; the prediction is the class whose mean feature is nearest."""
+
+    family = "classifier"
+    source = "Kang et al., Decoupling representation and classifier for long-tailed recognition, ICLR 2020"
+    cost = "one view, and a look at all training images before each evaluation"
+
+    distance: Distance = "cl2n"
+    """Between which features: centred and scaled to unit length (cl2n), scaled (l2n), or as they are (raw)."""
+
+    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
+        """Return the cross-entropy."""
+        return nn.CrossEntropyLoss(reduction=reduction)
+
+    def classifier(self, num_features: int, num_classes: int) -> nn.Module:
+        """Return the classifier that is fitted to the training features."""
+        return NearestMeanClassifier(num_features, num_classes, distance=self.distance)

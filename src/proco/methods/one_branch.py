@@ -1,0 +1,28 @@
+"""What methods of one classifier and one term share; such a method stands alone, or beside a representation's term."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from torch import nn
+
+from proco.losses.batch import Reduction
+from proco.methods.classification import Classification
+from proco.methods.method import Method, Stage, Task, Term, WeightedTerm
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneBranch(Method):
+    """A classifier on the first view, trained by one criterion of its logits."""
+
+    @abstractmethod
+    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
+        """Return the loss, of logits (N, K) and labels (N,)."""
+
+    def term(self, task: Task) -> Term:
+        """Return the term of the first view; by default the criterion alone."""
+        return Classification(self.criterion(task))
+
+    def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
+        """Return the one stage."""
+        terms = {self.name: WeightedTerm(1.0, self.term(task))}
+        return (Stage(epochs=epochs, views=self.views, sampler=self.sampler, terms=terms),)

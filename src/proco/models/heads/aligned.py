@@ -1,0 +1,54 @@
+"""A linear classifier whose logits are calibrated, as far as each image asks for it."""
+
+import torch
+from torch import Tensor, nn
+
+
+class Calibration(nn.Module):
+    """(1 + c scale_j) s_j + c shift_j with c = sigmoid(direction.f + offset): of logits s (N, K), by features f (N, d).
+
+    As it is made it is idle: all its numbers are 0, and logits stay as they are, to the bit. It begins to work when it
+    is drawn anew, that is by `reset_parameters`: then it scales all logits of an image alike, by 1 + c.
+    """
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(num_classes))
+        self.shift = nn.Parameter(torch.zeros(num_classes))
+        self.direction = nn.Parameter(torch.zeros(num_features))
+        self.offset = nn.Parameter(torch.zeros(()))
+
+    def reset_parameters(self) -> None:
+        """Begin: scales of 1, a confidence that grows with the sum of the features."""
+        nn.init.ones_(self.scale)
+        nn.init.zeros_(self.shift)
+        nn.init.constant_(self.direction, 0.1)
+        nn.init.zeros_(self.offset)
+
+    def forward(self, logits: Tensor, features: Tensor) -> Tensor:
+        """Return the calibrated logits."""
+        confidence = torch.sigmoid(features @ self.direction + self.offset)[:, None]
+        return (1 + confidence * self.scale) * logits + confidence * self.shift
+
+
+class AlignedClassifier(nn.Module):
+    """A linear classifier, `linear`, and the `calibration` of its logits: (N, K) of features (N, d).
+
+    It is the linear classifier alone until the calibration is drawn anew. What it then does is in its parameters and
+    nowhere else, so that checkpoints, averages of the weights and recorded steps need not know of it.
+    """
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(num_features, num_classes)
+        self.calibration = Calibration(num_features, num_classes)
+
+    @property
+    def weight(self) -> Tensor:
+        """The weights (K, d) of the linear classifier."""
+        return self.linear.weight
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the logits."""
+        logits: Tensor = self.calibration(self.linear(features), features)
+        return logits

@@ -1,0 +1,16 @@
+"""Classifiers that are not learnt but fitted to the features of the training images."""
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+
+class FittedClassifier(nn.Module, ABC):
+    """A classifier that looks at the features of all training images before it is evaluated.
+
+    The trainer calls `fit` before each evaluation; what is found is in buffers, and so in the weights that are kept.
+    """
+
+    @abstractmethod
+    def fit(self, features: Tensor, labels: Tensor) -> None:
+        """Take in the features (n, d) and labels (n,) of all training images, as the network sees them in use."""

@@ -1,0 +1,32 @@
+"""A linear classifier that predicts by weights of evened lengths."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+
+class TauNormClassifier(nn.Linear):
+    """features.w_j / |w_j|^tau in evaluation: logits (N, K) of features (N, d), without the bias.
+
+    In training it is a linear classifier with a bias. Weights of frequent classes grow long; tau = 1 makes all of one
+    length, tau = 0 leaves them as they are. A class whose weights are 0 has logit 0.
+    """
+
+    def __init__(self, num_features: int, num_classes: int, *, tau: float = 0.7) -> None:
+        if not 0 <= tau < math.inf:
+            raise ValueError(f"tau must be finite and not negative; got {tau}.")
+        super().__init__(num_features, num_classes)
+        self.tau = tau
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the logits."""
+        if self.training:
+            return super().forward(features)
+        lengths = torch.linalg.vector_norm(self.weight, dim=1, keepdim=True)
+        return linear(features, self.weight / lengths.clamp_min(torch.finfo(lengths.dtype).eps) ** self.tau)
+
+    def extra_repr(self) -> str:
+        """Return the sizes and tau."""
+        return f"{super().extra_repr()}, tau={self.tau}"

@@ -1,0 +1,39 @@
+"""Classifier re-training: plain cross-entropy on a classifier drawn anew."""
+
+import torch
+from tests.methods.small import LABELS, TASK, make_network, outputs_of, values_of
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from proco.methods.crt import Crt
+from proco.methods.ldam import Ldam
+from proco.methods.logit_adjustment import LogitAdjustment
+from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
+from proco.models.heads import CosineClassifier
+
+
+def test_the_second_stage_is_cross_entropy_of_the_whole_classifier_drawn_anew() -> None:
+    _, second = Crt(first=LogitAdjustment()).stages(TASK, 1)
+    assert second.learning == second.renewed == ("classifier",)
+    network = make_network()
+    outputs = outputs_of(network, 1)
+    torch.testing.assert_close(values_of(second, outputs, network)["crt"], cross_entropy(outputs[0].logits, LABELS))
+
+
+def test_the_classifier_is_the_one_of_the_first_method() -> None:
+    assert Crt().classifier(8, 3) is None
+    head = Crt(first=Ldam(scale=7.0)).classifier(8, 3)
+    assert isinstance(head, CosineClassifier)
+    assert head.scale == 7.0
+    assert isinstance(make_network(Crt()).classifier, nn.Linear)
+
+
+def test_predictions_are_by_the_new_classifier_alone() -> None:
+    outputs = outputs_of(make_network(), 1)[0]
+    method = Crt(first=LogitAdjustmentPosthoc())
+    assert torch.equal(method.predict(outputs, TASK.class_counts), outputs.logits)
+
+
+def test_settings_are_those_of_the_paper() -> None:
+    method = Crt()
+    assert (method.classifier_epochs, method.classifier_lr) == (10, 0.1)  # 0.2 for a batch of 512

@@ -1,0 +1,236 @@
+"""Methods of two stages: which settings each stage has, and whole runs of them, stopped, resumed and read back."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.methods.small import TASK
+from tests.training.conftest import make_tiny_dataset
+from torch import Tensor
+
+from proco.augment import Plain, Weak
+from proco.errors import ConfigError
+from proco.methods.batchformer import BatchFormer
+from proco.methods.crt import Crt
+from proco.methods.disalign import DisAlign
+from proco.methods.gcl import Gcl
+from proco.methods.logit_adjustment import LogitAdjustment
+from proco.methods.lws import Lws
+from proco.methods.two_stage import Decoupled, TwoStage
+from proco.models.network import Network, NetworkConfig
+from proco.optim import OptimConfig
+from proco.training.classifier import Classifier
+from proco.training.journal import Silent
+from proco.training.run_folder import RunFolder
+from proco.training.settings import EngineConfig, TrainConfig
+from proco.training.trainer import Trainer
+
+ALL = [Crt, Lws, DisAlign, Gcl]
+DECOUPLED = [Crt, Lws, DisAlign]
+FIRST, SECOND = 2, 3  # epochs
+# What moves in the second stage, by the beginning of its name.
+MOVING = {Crt: "classifier.", Lws: "classifier.scale", DisAlign: "classifier.calibration.", Gcl: "classifier."}
+
+
+def small_config(method: TwoStage, **changes: Any) -> TrainConfig:
+    return TrainConfig(
+        method=replace(method, views=(Weak(padding=1),), classifier_epochs=SECOND),
+        network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
+        optim=OptimConfig(lr=0.1, schedule="cosine"),
+        engine=EngineConfig(device="cpu", checkpoint_seconds=0),
+        batch_size=16,
+        **({"epochs": FIRST} | changes),
+    )
+
+
+class Between(Silent):
+    """Looks at a network as its first stage ends."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.state: dict[str, Tensor] = {}
+        self.logits = torch.empty(0)
+
+    def on_epoch(self, record: dict[str, Any]) -> None:
+        if record["epoch"] == FIRST - 1:
+            self.state = {name: value.clone() for name, value in self.network.state_dict().items()}
+            self.logits = logits_of(self.network)
+
+
+def logits_of(network: Network) -> Tensor:
+    was_training = network.training
+    with torch.no_grad():
+        logits = network.eval()(make_tiny_dataset().splits["test"].images.pixels).logits  # type: ignore[attr-defined]
+    network.train(was_training)
+    return logits
+
+
+def train(method: TwoStage, path: Path, **changes: Any) -> tuple[Trainer, Between]:
+    trainer = Trainer(small_config(method, **changes), make_tiny_dataset())
+    between = Between(trainer.network)
+    trainer.fit(RunFolder(path), between)
+    return trainer, between
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_only_what_the_second_stage_is_for_changes_in_it(kind: type[TwoStage], tmp_path: Path) -> None:
+    """To the bit, statistics of batch norms too."""
+    trainer, between = train(kind(), tmp_path / "run")
+    assert any("running_mean" in name for name in between.state)
+    for name, value in trainer.network.state_dict().items():
+        assert torch.equal(value, between.state[name]) == (not name.startswith(MOVING[kind])), name
+    records = RunFolder(tmp_path / "run").records()
+    assert [record["stage"] for record in records] == [0] * FIRST + [1] * SECOND
+    assert set(records[-1]["losses"]) == {trainer.config.method.name}
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_the_backbone_learns_in_the_first_stage(kind: type[TwoStage], tmp_path: Path) -> None:
+    drawn = Trainer(small_config(kind()), make_tiny_dataset()).network.state_dict()
+    _, between = train(kind(), tmp_path / "run")
+    moved = {name for name, value in between.state.items() if not torch.equal(value, drawn[name])}
+    assert any(name.startswith("backbone.") for name in moved)
+    assert any(name.startswith("classifier.") for name in moved)
+    assert not any(name.endswith("classifier.scale") or "calibration" in name for name in moved)
+
+
+def test_a_classifier_that_is_trained_anew_begins_anew(tmp_path: Path) -> None:
+    """Without a step in the second stage it is as it was drawn: not as the first left it, and of each seed another."""
+    heads = {}
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        trainer, between = train(Crt(classifier_lr=0.0), tmp_path / name, seed=seed)
+        heads[name] = trainer.network.classifier.weight
+        assert not torch.allclose(heads[name], between.state["classifier.weight"], atol=1e-2)
+    assert torch.equal(heads["a"], heads["b"])
+    assert not torch.equal(heads["a"], heads["c"])
+
+
+@pytest.mark.parametrize("kind", [Lws, Gcl])
+def test_a_second_stage_that_goes_on_begins_where_the_first_ended(kind: type[TwoStage], tmp_path: Path) -> None:
+    trainer, between = train(kind(classifier_lr=0.0), tmp_path / "run")
+    assert torch.equal(logits_of(trainer.network), between.logits)
+
+
+def test_a_calibration_begins_with_the_same_predictions(tmp_path: Path) -> None:
+    trainer, between = train(DisAlign(classifier_lr=0.0), tmp_path / "run")
+    logits = logits_of(trainer.network)
+    assert not torch.allclose(logits, between.logits)
+    assert torch.equal(logits.argmax(dim=1), between.logits.argmax(dim=1))
+    part = trainer.network.classifier.calibration
+    assert torch.equal(part.scale, torch.ones(4))
+    assert torch.equal(part.direction, torch.full((64,), 0.1))
+
+
+def test_the_average_of_the_weights_is_calibrated_too(tmp_path: Path) -> None:
+    train(DisAlign(classifier_lr=0.0), tmp_path / "run", ema=0.999)
+    kept = RunFolder(tmp_path / "run").load_weights()
+    torch.testing.assert_close(kept["classifier.calibration.scale"], torch.ones(4), rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_every_expert_has_a_second_stage(kind: type[TwoStage], tmp_path: Path) -> None:
+    network = NetworkConfig(backbone="resnet8", options={"experts": 2}, hidden=16, dim=16)
+    config = replace(small_config(kind()), network=network)
+    trainer = Trainer(config, make_tiny_dataset())
+    between = Between(trainer.network)
+    trainer.fit(RunFolder(tmp_path / "run"), between)
+    within = MOVING[kind].removeprefix("classifier.")
+    for name, value in trainer.network.state_dict().items():
+        is_moving = name.startswith((f"classifier.0.{within}", f"classifier.1.{within}"))
+        assert torch.equal(value, between.state[name]) != is_moving, name
+
+
+class _PowerCutError(Exception):
+    pass
+
+
+class _Killer(Silent):
+    def __init__(self, epoch: int, step: int) -> None:
+        self.point = (epoch, step)
+
+    def on_step(self, epoch: int, step: int, steps: int) -> None:
+        if (epoch, step) == self.point:
+            raise _PowerCutError
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("changes", [{}, {"ema": 0.9}], ids=["plain", "ema"])
+def test_a_run_that_is_stopped_in_its_second_stage_ends_at_the_same_bits(
+    kind: type[TwoStage], tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    train(kind(), tmp_path / "whole", **changes)
+    config, folder = small_config(kind(), **changes), RunFolder(tmp_path / "killed")
+    with pytest.raises(_PowerCutError):
+        Trainer(config, make_tiny_dataset()).fit(folder, _Killer(FIRST + 1, 2))
+    assert folder.load_checkpoint()["epoch"] == FIRST + 1  # an epoch of the second stage is over
+    Trainer(config, make_tiny_dataset()).fit(folder, resume=True)
+    assert folder.weights_file.read_bytes() == RunFolder(tmp_path / "whole").weights_file.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_what_is_read_back_predicts_as_the_run_did(kind: type[TwoStage], tmp_path: Path) -> None:
+    trainer, _ = train(kind(), tmp_path / "run")
+    pixels = make_tiny_dataset().splits["test"].images.pixels  # type: ignore[attr-defined]
+    with torch.no_grad():
+        outputs = trainer.network.eval()(pixels)
+    expected = trainer.config.method.predict(outputs, trainer.class_counts)
+    torch.testing.assert_close(Classifier.of(tmp_path / "run", "cpu")(pixels), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_settings_reach_the_second_stage(kind: type[TwoStage]) -> None:
+    views = (Weak(padding=1), Plain())
+    method = kind(
+        views=views, sampler="reverse", classifier_epochs=7, classifier_lr=0.3, classifier_sampler="square_root"
+    )
+    first, second = method.stages(TASK, 5)
+    assert (first.epochs, first.views, first.sampler) == (5, views, "reverse")
+    assert (second.epochs, second.views, second.sampler) == (7, views[:1], "square_root")
+    assert first.optim == {}
+    assert second.optim == {"lr": 0.3, "schedule": "cosine", "warmup": 0.0}
+    assert "backbone" in first.learning
+    assert not any(part.startswith("backbone") for part in second.learning)
+
+
+def test_samplers_are_those_of_the_papers() -> None:
+    assert {kind.__name__: kind().stages(TASK, 1)[1].sampler for kind in ALL} == {
+        "Crt": "class_aware",
+        "Lws": "class_aware",
+        "DisAlign": "instance",
+        "Gcl": "class_balanced",
+    }
+
+
+@pytest.mark.parametrize("kind", DECOUPLED)
+def test_any_method_of_one_classifier_may_come_first(kind: type[Decoupled], tmp_path: Path) -> None:
+    first, _ = kind(first=LogitAdjustment(tau=2.0)).stages(TASK, 1)
+    (term,) = first.terms.values()
+    assert set(first.terms) == {"logit_adjustment"}
+    assert term.term.criterion.tau == 2.0
+    trainer, _ = train(kind(first=BatchFormer()), tmp_path / "run")
+    assert trainer.epochs == FIRST + SECOND
+
+
+@pytest.mark.parametrize("kind", DECOUPLED)
+def test_what_comes_first_has_no_views_of_its_own(kind: type[Decoupled]) -> None:
+    for first in (LogitAdjustment(views=(Plain(),)), LogitAdjustment(sampler="reverse")):
+        with pytest.raises(ConfigError, match=r"method\.first has no views and no sampler of its own"):
+            kind(first=first)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    ("name", "value"), [("classifier_epochs", 0), ("classifier_lr", -0.1), ("classifier_lr", math.nan)]
+)
+def test_numbers_out_of_range_are_refused(kind: type[TwoStage], name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=rf"method\.{name} must be"):
+        kind(**{name: value})
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_an_unknown_sampler_is_refused(kind: type[TwoStage]) -> None:
+    with pytest.raises(ConfigError, match="class_awere"):
+        kind(classifier_sampler="class_awere")

@@ -1,7 +1,9 @@
 """The guide to adding a method, followed: its file, its recipe, nothing else."""
 
+import inspect
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +11,7 @@ from types import ModuleType
 import pytest
 import torch
 import yaml
+from tests.methods import test_common
 from tests.methods.small import COUNTS, TASK
 from tests.training.conftest import make_tiny_dataset
 
@@ -31,6 +34,8 @@ GUIDE = (Path(__file__).parents[1] / "docs" / "howto" / "add_a_method.md").read_
 def kind(monkeypatch: pytest.MonkeyPatch) -> type[Method]:
     """The method of the guide, registered until the test ends."""
     monkeypatch.setattr(Method.registry, "_items", dict(Method.registry._items))
+    monkeypatch.setattr(test_common, "every_method", lambda: {"root_weighted": Method.registry["root_weighted"]()})
+    monkeypatch.setattr(test_common, "variants", test_common.every_method)
     code = re.search(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     assert code
     module = ModuleType("proco.methods.root_weighted")
@@ -68,6 +73,28 @@ def test_its_recipe_is_read_and_it_trains(kind: type[Method], tmp_path: Path) ->
         batch_size=16,
     )
     assert Trainer(small, make_tiny_dataset()).fit(RunFolder(tmp_path / "run"))["top1"] > 60
+
+
+CHECKS = [
+    check
+    for name, check in vars(test_common).items()
+    if name.startswith("test_") and set(inspect.signature(check).parameters) <= {"name", "tmp_path", "absent"}
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_it_passes_what_all_methods_have_to(kind: type[Method], check: Callable[..., None], tmp_path: Path) -> None:
+    given = {"name": "root_weighted", "tmp_path": tmp_path, "absent": 4}
+    check(**{name: given[name] for name in inspect.signature(check).parameters})
+
+
+def test_its_recipe_for_cifar_is_the_common_one(kind: type[Method], tmp_path: Path) -> None:
+    text = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)[1]
+    path = tmp_path / "root_weighted_100.yaml"
+    path.write_text(text.replace("_base.yaml", "cifar100_lt/_base.yaml"))
+    config, reference = load_recipe(str(path)), load_recipe("cifar100_lt/proco_100")
+    assert (config.optim, config.network, config.data) == (reference.optim, reference.network, reference.data)
+    assert config.method.views == reference.method.views[:1]
 
 
 def test_it_stands_beside_a_contrast(kind: type[Method]) -> None:

@@ -63,28 +63,41 @@ def write_page() -> str:
     for family, sentence in _FAMILIES.items():
         names = [card["name"] for card in cards if card["family"] == family]
         if names:
+            common = _common_settings(names)
             parts.append(f"## {family.capitalize()}\n\n{sentence}")
-            parts += [_section(name, recipes.get(name, [])) for name in names]
+            if common:
+                parts.append(f"All of them have\n\n{_listed(common)}")
+            parts += [_section(name, common, recipes.get(name, [])) for name in names]
     return "\n\n".join(parts) + "\n"
 
 
-def _section(name: str, recipes: list[str]) -> str:
+def _common_settings(names: list[str]) -> list[Setting]:
+    """Return the settings that several methods have alike."""
+    first, *others = (_own_settings(Method.registry[name]) for name in names)
+    return [setting for setting in first if all(setting in other for other in others)] if others else []
+
+
+def _listed(settings: list[Setting]) -> str:
+    return "\n".join(f"- `{setting.name}` = `{setting.default}`: {setting.sentence}" for setting in settings)
+
+
+def _section(name: str, common: list[Setting], recipes: list[str]) -> str:
     kind = Method.registry[name]
     text = inspect.cleandoc(inspect.getmodule(kind).__doc__ or "")  # type: ignore[union-attr]
-    own = [setting for setting in settings_of(kind) if _is_own(setting, kind)]
+    own = [setting for setting in _own_settings(kind) if setting not in common]
     lines = [f"### {name}", "", inspect.cleandoc(kind.__doc__ or ""), "", text, "", f"Source: {kind.source}."]
     lines += ["", f"Training: {kind.cost}."]
     if own:
-        lines += ["", *(f"- `{setting.name}` = `{setting.default}`: {setting.sentence}" for setting in own)]
+        lines += ["", _listed(own)]
     if recipes:
         lines += ["", f"Recipes: {', '.join(f'`{recipe}`' for recipe in recipes)}."]
     return "\n".join(lines)
 
 
-def _is_own(setting: Setting, kind: type[Method]) -> bool:
-    """Whether a setting is the method's own, and not one that all have, or a part of another."""
-    shared = {field.name for field in fields(Method)}
-    return setting.name in {field.name for field in fields(kind)} - shared
+def _own_settings(kind: type[Method]) -> list[Setting]:
+    """Return the settings that not all methods have, without those of their parts."""
+    own = {field.name for field in fields(kind)} - {field.name for field in fields(Method)}
+    return [setting for setting in settings_of(kind) if setting.name in own]
 
 
 def _recipes() -> dict[str, list[str]]:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from proco.augment import Weak
 from proco.cli import main as cli
 from proco.errors import ProCoError
+from proco.methods import Method
 from proco.training.ledger import read_entries
 from proco.training.run_folder import RunFolder
 
@@ -285,6 +286,14 @@ def test_describe_counts_and_draws(squares: Path) -> None:
     bars = {line.split()[0]: line.count("█") for line in printed.splitlines() if "█" in line}
     assert list(bars) == ["dark", "grey", "bright"]
     assert bars["dark"] > bars["grey"] > bars["bright"] > 0
+
+
+def test_methods_are_listed_for_programs() -> None:
+    cards = json.loads(run("methods", "--json"))
+    assert {card["name"] for card in cards} == set(Method.registry)
+    for card in cards:
+        assert set(card) == {"name", "family", "summary", "source", "cost"}
+        assert all(card.values())
 
 
 def test_catalogues_list_what_can_be_chosen() -> None:

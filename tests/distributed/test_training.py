@@ -23,10 +23,8 @@ from proco.training.run_folder import RunFolder
 from proco.training.settings import EngineConfig, TeacherConfig, TrainConfig
 from proco.training.trainer import Trainer
 
-# Of a batch of its own each rank says something else than all together, or draws other random numbers.
-OF_THEIR_OWN_BATCH = {"batchformer", "gcl"}
 METHODS: dict[str, Method] = {
-    **{name: short(method) for name, method in every_method().items() if name not in OF_THEIR_OWN_BATCH},
+    **{name: short(method) for name, method in every_method().items() if method.equal_on_ranks},
     "proco": ProCo(views=VIEWS),
     "bcl": Bcl(views=VIEWS),
     "supcon": SupCon(views=VIEWS),

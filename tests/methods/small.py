@@ -33,8 +33,13 @@ def variants() -> dict[str, Method]:
         for name, method in every_method().items()
         if name in ("ldam_drw", "isda", "vmf_classifier", "batchformer", "tde")
     }
+    around = {
+        f"batchformer around {name}": replace(every_method()["batchformer"], base=method)  # type: ignore[call-arg]
+        for name, method in every_method().items()
+        if name in ("vmf_classifier", "tde")
+    }
     in_turn = {f"{name} in turn": replace(every_method()[name], classifier_epochs=2) for name in _IN_TURN}
-    return {**every_method(), **in_turn, **beside, "proco left out": ProCo(leave_one_out=True, past_epochs=2)}
+    return {**every_method(), **in_turn, **beside, **around, "proco left out": ProCo(leave_one_out=True, past_epochs=2)}
 
 
 _IN_TURN = ("supcon", "bcl", "proco")

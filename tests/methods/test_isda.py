@@ -79,7 +79,7 @@ def test_gradients_reach_the_classifier_by_its_weights_too() -> None:
 def test_it_stands_beside_a_contrast_but_not_under_pasted_boxes() -> None:
     (stage,) = ProCo(classification=Isda()).stages(TASK, 4)
     assert isinstance(stage.terms["isda"].term, AugmentedClassification)
-    with pytest.raises(ConfigError, match="isda needs features beside logits"):
+    with pytest.raises(ConfigError, match="isda cannot stand where an image shows two classes"):
         ProCoPlus(classification=Isda()).stages(TASK, 4)
 
 
@@ -97,3 +97,11 @@ def test_other_classifiers_than_a_linear_one_are_refused() -> None:
 def test_a_strength_that_is_none_is_refused(value: float) -> None:
     with pytest.raises(ConfigError, match=r"method\.strength must be finite and not negative"):
         Isda(strength=value)
+
+
+def test_covariances_that_do_not_fit_are_refused() -> None:
+    large = TASK._replace(class_counts=torch.ones(8142), num_features=2048)
+    with pytest.raises(ConfigError, match=r"set method\.covariance=diagonal"):
+        Isda().term(large)
+    with torch.device("meta"):
+        Isda(covariance="diagonal").term(large)

@@ -1,12 +1,14 @@
 """ProCo plus against its definition, and against ProCo where nothing is pasted."""
 
+import pytest
 import torch
 
 from proco.augment import Auto, Paste
+from proco.errors import ConfigError
 from proco.losses import LogitAdjustedLoss
 from proco.methods.classification import SharedClassification
 from proco.methods.logit_adjustment import LogitAdjustment
-from proco.methods.method import Targets, Task
+from proco.methods.method import Method, Targets, Task
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
 from proco.models.network import Outputs
@@ -53,3 +55,9 @@ def test_all_else_is_as_in_proco() -> None:
     adjustment, expected = (stage.terms["logit_adjustment"].term.criterion for stage in (ours, plain))
     assert adjustment.tau == expected.tau == 1.3
     assert torch.equal(adjustment.class_counts, expected.class_counts)  # of the images, whatever is pasted
+
+
+@pytest.mark.parametrize("name", ["isda", "ldam_drw", "batchformer", "vmf_classifier"])
+def test_a_classification_that_is_more_than_a_loss_of_logits_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} cannot stand where an image shows two classes"):
+        ProCoPlus(classification=Method.registry[name]())

@@ -87,3 +87,34 @@ def test_modes_and_momenta_are_given_back_as_they_were() -> None:
     with follow_the_batch(network):
         assert network[0].momentum == 1.0
     assert network[0].momentum == 0.3
+
+
+class Drawing(nn.Module):
+    """Draws in training, and keeps nothing."""
+
+    draws_only = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout()
+
+
+class Following(nn.Module):
+    """Follows the batches."""
+
+    is_following = True
+
+
+def test_what_only_draws_goes_on_to_draw() -> None:
+    network = nn.Sequential(Drawing(), nn.Dropout()).train()
+    with in_evaluation_mode(network):
+        assert [part.training for part in network.modules()] == [False, True, True, False]
+    assert all(part.training for part in network.modules())
+
+
+def test_what_follows_the_batches_stands_still_meanwhile() -> None:
+    network = nn.Sequential(Following(), nn.BatchNorm1d(2))
+    for block in (keep_running_statistics, follow_the_batch):
+        with block(network):
+            assert not network[0].is_following
+        assert network[0].is_following

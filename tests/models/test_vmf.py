@@ -66,12 +66,19 @@ def test_concentrations_do_not_fall_below_one_and_can_rise_again() -> None:
     classifier = head(torch.tensor([0.2, -3.0, 16.0, 1.0])).eval()
     other = head(torch.tensor([1.0, 1.0, 16.0, 1.0])).eval()
     assert torch.equal(classifier(FEATURES), other(FEATURES))
-    assert classifier.concentration[0] == torch.tensor(0.2)  # evaluation changes nothing
-    loss = classifier.train()(FEATURES).square().sum()
-    assert classifier.concentration.tolist() == [1.0, 1.0, 16.0, 1.0]
-    loss.backward()
+    for sign, moves in ((1.0, [False, False, True, True]), (-1.0, [True, True, True, True])):
+        classifier.concentration.grad = None
+        (sign * classifier.distributions()[1].sum()).backward()
+        gradient = classifier.concentration.grad
+        assert gradient is not None
+        assert (gradient != 0).tolist() == moves  # what is below 1 is not lowered further, and can rise
+        assert set(gradient.tolist()) <= {0.0, sign}
+
+
+def test_it_can_be_asked_twice_before_the_gradient_is_taken() -> None:
+    classifier = head().train()
+    (classifier(FEATURES).sum() + classifier(2 * FEATURES).sum()).backward()
     assert classifier.concentration.grad is not None
-    assert (classifier.concentration.grad != 0).all()
 
 
 def test_gradients_are_right() -> None:

@@ -389,3 +389,8 @@ def test_terms_hear_how_much_of_the_stage_is_over(tiny_dataset: Dataset) -> None
     stage = replace(each[0], terms={**each[0].terms, "b": WeightedTerm(1.0, nested)})
     Learner(make_network(), stage, None).start_epoch(0.25)
     assert listening.heard == nested.term.heard == 0.25
+
+
+def test_a_part_that_is_not_there_cannot_learn(tiny_dataset: Dataset) -> None:
+    with pytest.raises(ValueError, match=r"the network has no part 'classifier\.scala' that could learn"):
+        Learner(scaled_network(), make_stage(tiny_dataset, learning=("classifier.scala",)), None)

@@ -58,6 +58,7 @@ def test_contrast_goes_with_the_classifier_of_what_it_stands_beside() -> None:
 def test_another_classifier_than_the_method_has_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"network\.classifier=standardised: the method has a classifier of its own"):
         built(WithCosines(), classifier="standardised")
+    assert built(WithCosines(), classifier="cosine").classifier.scale == 7.0  # what it has anyway
 
 
 @pytest.mark.parametrize("part", ["classifier", "backbone"])

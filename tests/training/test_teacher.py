@@ -11,12 +11,14 @@ import torch
 from tests.training.test_runs import npz_config
 from tests.training.test_trainer import small_config
 
+from proco.augment import Plain
 from proco.config import as_settings, merge
 from proco.data.dataset import Dataset
 from proco.data.images import ArrayImages
 from proco.errors import ConfigError
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
+from proco.methods.ncm import NearestClassMean
 from proco.methods.proco import ProCo
 from proco.methods.supcon import SupCon
 from proco.models.network import Network, NetworkConfig
@@ -235,3 +237,14 @@ def test_seconds_of_a_taught_run_are_those_of_both(tiny_dataset: Dataset, tmp_pa
     config = small_config(epochs=1, teacher=TeacherConfig(run={"epochs": 4}))
     summary = Trainer(config, tiny_dataset).fit(folder)
     assert summary["seconds"] > folder.teacher.summary()["seconds"]
+
+
+def test_a_pupil_whose_classifier_evaluates_otherwise_is_refused(tiny_dataset: Dataset) -> None:
+    config = TrainConfig(
+        method=NearestClassMean(views=(Plain(),)),
+        network=NetworkConfig(backbone="resnet8"),
+        engine=EngineConfig(device="cpu"),
+        teacher=TeacherConfig(),
+    )
+    with pytest.raises(ConfigError, match="the classifier of ncm evaluates otherwise than it trains"):
+        Trainer(config, tiny_dataset)

@@ -33,6 +33,7 @@ def method_table(runs: Runs) -> str:
             {
                 "method": name,
                 "family": kind.family,
+                "common: paper": number(runs.paper(common_recipe(runs, name)), 1),
                 "common: ours": spread_or_no_run(runs.spread(common_recipe(runs, name))),
                 "own: published": number(runs.paper(own), 1),
                 "own: ours": spread_or_no_run(runs.spread(own)) if runs.knows(own) else "-",

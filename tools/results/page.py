@@ -146,9 +146,10 @@ What each is, with formula, source and departures, is in [methods](methods.md).
 ### CIFAR-100-LT, imbalance 100
 
 "common" is one recipe for all: ProCo's network, optimiser, epochs and view for the classifier, and the objective
-exchanged; methods of one branch see that view alone, contrastive ones two more. "own" has the settings that the method
-was published with, which mostly crop and flip only, so that the columns do not compare with each other. What is
-published for it is mostly of the best epoch on the test set, too.
+exchanged; methods of one branch see that view alone, contrastive ones two more. "paper" is what ProCo's paper has for
+it. "own" has the settings that the method was published with or, where there are none for this data, those nearest to
+them, as the recipe says; most crop and flip only, so that the columns do not compare with each other. What is published
+for it is mostly of the best epoch on the test set, too. A dash: it has none, or the common one is its own.
 
 {methods}
 
@@ -160,7 +161,7 @@ ProCo's contrast beside other classifications than logit adjustment, common reci
 
 Long-tailed Fashion-MNIST as it ships with the package, 12 epochs of a small network on two CPU cores; chance is 10 %.
 This is to see that each method runs and learns, not to rank them: the network is small, training short, and nothing was
-tuned. Made by
+tuned but the strength of TDE's correction, on images left out of training. Made by
 
 ```sh
 proco compare RECIPE... --seeds 0 --results results

@@ -4,7 +4,7 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
 from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
@@ -27,6 +27,8 @@ class GaussianCloudedLoss(FullPrecisionModule):
     >>> criterion(30 * torch.tensor([[0.5, 0.3]]), torch.tensor([0]))  # log(1 + e^(30 (0.3 - 0.4)))
     tensor(0.0486)
     """
+
+    draws_only = True  # a second look, uphill, has a cloud too
 
     class_counts: Tensor
 
@@ -66,7 +68,8 @@ class GaussianCloudedLoss(FullPrecisionModule):
             lengths = (self.deviation * torch.randn_like(logits)).abs().clamp_max(1)
             lowered = lowered - self.scale * self.noise * lengths * self.rarities(logits.dtype)
         if self.margin:
-            lowered = lowered - self.scale * self.margin * one_hot(labels, num_classes)
+            is_label = labels[:, None] == torch.arange(num_classes, device=labels.device)
+            lowered = lowered - self.scale * self.margin * is_label
         losses = cross_entropy(lowered, labels, reduction="none")
         if self.gamma:
             losses = (-torch.expm1(-losses.detach())).clamp_min(0) ** self.gamma * losses

@@ -11,8 +11,9 @@ that keeps statistics of features takes in both, one after the other.
 Only the first view passes T. With several ranks each has a batch of its own, and T sees that alone: two ranks are not
 one process here. Where gradients are taken uphill (optim.sharpness), the second look is without dropout.
 
-Departures: none that are known; it stands on any method of one classifier, the original on several others. It has no
-settings for CIFAR that could be confirmed.
+Departures: with several ranks, each has a batch of its own and T sees that alone; the original, of data-parallel
+processes, does so too. Only the first view passes T. A classifier that follows its features, as that of tde does, takes
+in both.
 """
 
 from collections.abc import Sequence
@@ -55,6 +56,7 @@ class BatchFormer(OneBranch):
     family = "wrapper"
     source = "Hou et al., BatchFormer: learning to explore sample relationships, CVPR 2022"
     cost = "one view, and a transformer layer over the batch"
+    equal_on_ranks = False
 
     base: OneBranch = field(default_factory=LogitAdjustment)
     """How the classifier is trained: any method of one classifier and one loss, on this one's views and samples."""

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from proco.errors import ConfigError
 from proco.methods.classification import Classification
 from proco.methods.method import Method, Task, Term
 from proco.methods.two_stage import Decoupled
+from proco.models.heads import evaluates_otherwise
 
 
 @Method.registry.register("crt")
@@ -27,7 +29,13 @@ class Crt(Decoupled):
 
     def classifier(self, num_features: int, num_classes: int) -> nn.Module | None:
         """Return the classifier that the first method asks for."""
-        return self.first.classifier(num_features, num_classes)
+        own = self.first.classifier(num_features, num_classes)
+        if evaluates_otherwise(own):
+            raise ConfigError(
+                f"method.first: the classifier of {self.first.name} evaluates otherwise than it trains, and a second "
+                "stage would train what is not used. Choose another first method."
+            )
+        return own
 
     def second_term(self, task: Task) -> Term:
         """Return the cross-entropy."""

@@ -6,7 +6,7 @@ images as they come, mixed with each other (mixup); then, on the frozen backbone
 focal loss of softmax(20 o)_y with m = 0.1 and gamma 1 on even classes, mixed too.
 
 The noise lowers all classes' cosines, as in the original code; the paper's text is about the label's. The rate of the
-second stage is what is effective in that code, 0.002 for a batch of 64, a hundredth of the one it names.
+second stage is what is effective in that code, 0.002 for a batch of 64, a fiftieth of the one it names.
 
 Departures: every image has a share and another image of its own in mixup, where the original draws one share for a
 batch. Scores are 20 cos, as the second stage was trained. The original's option of learning scales (see lws) instead of
@@ -33,6 +33,7 @@ from proco.models.network import Outputs
 class Gcl(TwoStage):
     """Cosines that noise lowers, most for rare classes, and then the classifier once more on even classes."""
 
+    equal_on_ranks = False
     source = "Li M. et al., Long-tailed visual recognition via Gaussian clouded logit adjustment, CVPR 2022"
 
     classifier_epochs: int = 30

@@ -20,6 +20,8 @@ from proco.methods.method import Method, Targets, Task, Term
 from proco.methods.one_branch import OneBranch
 from proco.models.network import Outputs
 
+_MOST_NUMBERS = 10**9  # of full covariances: 4 GB in float32, some of which are there several times
+
 
 class AugmentedClassification(Term):
     """The loss of the first view's logits over all shifts of its features, which grow with the epochs."""
@@ -63,12 +65,17 @@ class Isda(OneBranch):
     def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
         """Refuse: there is no criterion of logits alone."""
         raise ConfigError(
-            "the method isda needs features beside logits: it cannot stand where an image shows two classes, such as "
-            "under proco_plus. Take another method there."
+            "the method isda needs features beside logits: there is no loss of logits alone to take from it."
         )
 
     def term(self, task: Task) -> Term:
         """Return the loss, of features and the classifier's weights too."""
+        numbers = len(task.class_counts) * task.num_features**2
+        if self.covariance == "full" and numbers > _MOST_NUMBERS:
+            raise ConfigError(
+                f"covariances of {len(task.class_counts)} classes and {task.num_features} features are {numbers:.2g} "
+                "numbers, and several copies of them are needed: set method.covariance=diagonal."
+            )
         criterion = IsdaLoss(
             len(task.class_counts), task.num_features, strength=self.strength, covariance=self.covariance
         )

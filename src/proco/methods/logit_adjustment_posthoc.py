@@ -1,6 +1,7 @@
 """Logit adjustment after training (Menon et al., ICLR 2021, section 4.1): predict by s_j - tau log pi_j.
 
-Departures from its own code: that adds 1e-12 to pi_j, whose classes may be empty; here they may not.
+Departures from its own code: that adds 1e-12 to pi_j, whose classes may be empty; here they may not. Network and
+schedule: see logit_adjustment.
 """
 
 from dataclasses import dataclass

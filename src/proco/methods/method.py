@@ -94,10 +94,9 @@ class Stage:
     paste: Paste | None = None
     """What is pasted into the first view, whose terms then look at targets.pasted and targets.share."""
 
-    @property
-    def classifies(self) -> bool:
-        """Whether the classifier learns, or a part of it."""
-        return any(part.split(".")[0] == "classifier" for part in self.learning)
+    def trains(self, part: str) -> bool:
+        """Return whether a part of the network learns, or something in it."""
+        return any(name.split(".")[0] == part for name in self.learning)
 
 
 Family = Literal["loss", "classifier", "two stages", "contrast", "ablation", "wrapper"]
@@ -114,6 +113,8 @@ class Method(Choice, ABC):
     """Who found it, and where it is published."""
     cost: ClassVar[str]
     """What its training takes beside that of cross-entropy, in words."""
+    equal_on_ranks: ClassVar[bool] = True
+    """Whether several ranks learn what one process with the whole batch would."""
     needs_projector: ClassVar[bool] = False
     least_views: ClassVar[int] = 1
 

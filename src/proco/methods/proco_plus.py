@@ -7,8 +7,10 @@ the box; what the teacher adds is T^2 KL(teacher || network).
 from dataclasses import dataclass, field, replace
 
 from proco.augment import Auto, Paste, Sim, View
+from proco.errors import ConfigError
 from proco.methods.classification import SharedClassification
 from proco.methods.method import Method, Stage, Task, Term
+from proco.methods.one_branch import OneBranch
 from proco.methods.proco import ProCo
 
 
@@ -30,6 +32,15 @@ class ProCoPlus(ProCo):
     paste: Paste = field(default_factory=Paste)
     """The boxes."""
 
+    def __post_init__(self) -> None:
+        """Refuse a classification that is more than a criterion of logits: it knows one class an image."""
+        super().__post_init__()
+        if type(self.classification).term is not OneBranch.term:
+            raise ConfigError(
+                f"method.classification: {self.classification.name} cannot stand where an image shows two classes, as "
+                f"under {self.name}. Choose one that is a loss of logits alone, such as logit_adjustment or ldam."
+            )
+
     def classification_term(self, task: Task) -> Term:
         """Return the classifier's term, of the image and of what is pasted in."""
         return SharedClassification(self.classification.criterion(task, "none"))
@@ -37,5 +48,6 @@ class ProCoPlus(ProCo):
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return ProCo's stages, with boxes where the classifier learns."""
         return tuple(
-            replace(stage, paste=self.paste) if stage.classifies else stage for stage in super().stages(task, epochs)
+            replace(stage, paste=self.paste) if stage.trains("classifier") else stage
+            for stage in super().stages(task, epochs)
         )

@@ -33,6 +33,8 @@ class TwoStage(Method):
     """Epochs of the second stage; those of the run are of the first."""
     classifier_lr: float = 0.1
     """Learning rate that the second stage begins with, for a batch of 256; it falls along a cosine."""
+    classifier_weight_decay: float | None = None
+    """Weight decay of the second stage; by default that of the run."""
     classifier_sampler: str = "class_aware"
     """How often images are drawn in the second stage. An epoch of class_aware is as long as if all classes were as
     large as the largest: of CIFAR-100 with imbalance 100, 50,000 images, 4.6 times its epoch of every image once."""
@@ -43,6 +45,8 @@ class TwoStage(Method):
         if self.classifier_epochs < 1:
             raise ConfigError(f"method.classifier_epochs must be at least 1; got {self.classifier_epochs}.")
         self.require_not_negative("classifier_lr")
+        if self.classifier_weight_decay is not None:
+            self.require_not_negative("classifier_weight_decay")
         _ = SAMPLERS[self.classifier_sampler]
 
     @abstractmethod
@@ -54,7 +58,8 @@ class TwoStage(Method):
         """Return the term of the second stage."""
 
     def second_stage(self, task: Task) -> Stage:
-        """Return the stage in which the classifier alone learns; weight decay is that of the run."""
+        """Return the stage in which the classifier alone learns."""
+        decay = {} if self.classifier_weight_decay is None else {"weight_decay": self.classifier_weight_decay}
         return Stage(
             epochs=self.classifier_epochs,
             views=self.views[:1],
@@ -62,7 +67,7 @@ class TwoStage(Method):
             terms={self.name: WeightedTerm(1.0, self.second_term(task))},
             learning=self.second_learning,
             renewed=self.second_renewed,
-            optim={"lr": self.classifier_lr, "schedule": "cosine", "warmup": 0.0},
+            optim={"lr": self.classifier_lr, "schedule": "cosine", "warmup": 0.0, **decay},
         )
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
@@ -75,7 +80,8 @@ class Decoupled(TwoStage):
     """Any method of one classifier first, and then a correction of that classifier.
 
     Predictions are by the logits as they are, whatever the first method subtracts from them: the second stage takes its
-    place.
+    place. A first method whose classifier evaluates otherwise than it trains is refused: a second stage would train
+    what is not used.
     """
 
     first_learning: ClassVar[tuple[str, ...]] = PARTS
@@ -98,7 +104,7 @@ class Decoupled(TwoStage):
     def require_linear(self, num_features: int, num_classes: int) -> None:
         """Refuse a first method whose classifier is its own, for a correction that is of linear classifiers."""
         own: nn.Module | None = self.first.classifier(num_features, num_classes)
-        if own is not None:
+        if own is not None and type(own) is not nn.Linear:
             raise ConfigError(
                 f"method.first: {self.first.name} has a classifier of its own ({type(own).__name__}); {self.name} "
                 "corrects linear ones. Choose another first method."

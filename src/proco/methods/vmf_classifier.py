@@ -7,9 +7,9 @@ different classes, and L_cfc, one less the overlap of each class of the batch wi
 
 Departures: the authors' code averages L_icd over all K^2 pairs, with 0 for a class and itself; here it is the mean over
 those of different classes. L_cfc was announced but not released: their code has a branch for it that no configuration
-uses, whose form this is. Concentrations below 1 are put back to 1, where the original reads them as 1 and they get no
-gradient any more. The rescaling of concentrations by overlap before a test, which their configurations leave switched
-off, is not here. The classifier has the backbone's learning rate; theirs is half of it. Bessel functions are those of
+uses, whose form this is. Concentrations below 1 are read as 1 and can rise again, where the original's get no gradient
+any more. The rescaling of concentrations by overlap before a test, which their configurations leave switched off, is
+not here. The classifier has the backbone's learning rate; theirs is half of it. Bessel functions are those of
 `proco.sphere`, of any dimension; theirs round the order of an odd one. Over several ranks the batch of L_cfc is that of
 all.
 """
@@ -62,10 +62,7 @@ class PartedClassification(Term):
 @Method.registry.register("vmf_classifier")
 @dataclass(frozen=True, kw_only=True)
 class VmfClassifier(OneBranch):
-    """A classifier of von Mises-Fisher distributions that learn how concentrated each class is, and overlap little.
-
-    Where a method beside it asks for the criterion alone, as pasted boxes do, overlaps are left out.
-    """
+    """A classifier of von Mises-Fisher distributions that learn how concentrated each class is, and overlap little."""
 
     family = "classifier"
     source = (

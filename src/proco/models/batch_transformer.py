@@ -10,6 +10,8 @@ class BatchTransformer(nn.Module):
     position: other orders of the images are other orders of the same features. heads has to divide num_features.
     """
 
+    draws_only = True  # a second look, uphill, has dropout too
+
     def __init__(self, num_features: int, *, heads: int = 4, dropout: float = 0.5) -> None:
         super().__init__()
         if heads < 1 or num_features % heads:

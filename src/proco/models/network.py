@@ -45,7 +45,7 @@ class NetworkConfig:
     """Whether logits are products with features and a bias, the same of features standardised by a batch norm, or
     cosines times `scale`. Methods with a classifier of their own leave no choice."""
     scale: float = 30.0
-    """What a cosine classifier multiplies its cosines by."""
+    """What a cosine classifier multiplies its cosines by; methods with one of their own have a scale of their own."""
     hidden: int = 512
     """Width of the projector's hidden layer."""
     dim: int = 128
@@ -163,11 +163,13 @@ def _classifier(
     num_classes: int,
 ) -> nn.Module:
     own = None if of_the_method is None else of_the_method(num_features, num_classes)
-    if own is not None and config.classifier != "linear":
-        raise ConfigError(
-            f"network.classifier={config.classifier}: the method has a classifier of its own; leave this setting out."
-        )
     if own is not None:
+        is_as_set = config.classifier == "cosine" and isinstance(own, CosineClassifier)
+        if config.classifier != "linear" and not is_as_set:
+            raise ConfigError(
+                f"network.classifier={config.classifier}: the method has a classifier of its own; leave this setting "
+                "out, or set it to linear where a recipe has it."
+            )
         return own
     if config.classifier == "linear":
         return nn.Linear(num_features, num_classes)

@@ -43,9 +43,15 @@ def keep_running_statistics(module: nn.Module) -> Iterator[None]:
 def in_evaluation_mode(module: nn.Module) -> Iterator[None]:
     """Put a module, but for its batch norms, into evaluation mode until the block ends.
 
-    Losses then keep the statistics of their classes; norms go on to normalise by the batch.
+    Losses then keep the statistics of their classes; norms go on to normalise by the batch. So do modules with an
+    attribute `draws_only`, and all in them: they draw random numbers in training and keep nothing.
     """
-    parts = [part for part in module.modules() if part.training and not isinstance(part, _BatchNorm)]
+    drawing = {id(part) for top in module.modules() if getattr(top, "draws_only", False) for part in top.modules()}
+    parts = [
+        part
+        for part in module.modules()
+        if part.training and not isinstance(part, _BatchNorm) and id(part) not in drawing
+    ]
     for part in parts:
         part.training = False
     try:
@@ -57,16 +63,24 @@ def in_evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _momentum(module: nn.Module, momentum: float) -> Iterator[None]:
-    """Give every batch norm this momentum until the block ends."""
+    """Give every batch norm this momentum until the block ends.
+
+    What else follows the batches, modules with an attribute `is_following`, does not do so meanwhile.
+    """
     norms = _norms(module)
+    following = [part for part in module.modules() if getattr(part, "is_following", False)]
     before = [norm.momentum for norm in norms]
     for norm in norms:
         norm.momentum = momentum
+    for part in following:
+        part.is_following = False  # type: ignore[assignment]
     try:
         yield
     finally:
         for norm, old in zip(norms, before, strict=True):
             norm.momentum = old
+        for part in following:
+            part.is_following = True  # type: ignore[assignment]
 
 
 def _norms(module: nn.Module) -> list[_BatchNorm]:

@@ -43,6 +43,9 @@ class Learner(nn.Module):
         self.names = tuple(stage.terms)
         self.terms = nn.ModuleList(weighted.term for weighted in stage.terms.values())
         self.register_buffer("weights", term_weights(stage.terms), persistent=False)
+        names = [*dict(network.named_modules()), *dict(network.named_parameters())]
+        if unknown := [part for part in stage.learning if part not in (*PARTS, *names)]:
+            raise ValueError(f"the network has no part {unknown[0]!r} that could learn.")
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(_is_within(name, stage.learning))
         # What learns may be a part of a module, which is then not frozen, though all else in it is.

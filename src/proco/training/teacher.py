@@ -73,5 +73,5 @@ def taught_stages(
     for stage in stages:
         term = Distillation(method.predict, class_counts, temperature=teacher.temperature)
         terms = {**stage.terms, _TERM: WeightedTerm(teacher.weight, term)}
-        taught.append(replace(stage, terms=terms) if stage.classifies else stage)
+        taught.append(replace(stage, terms=terms) if stage.trains("classifier") else stage)
     return tuple(taught)

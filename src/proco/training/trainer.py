@@ -17,6 +17,7 @@ from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
 from proco.methods.method import Stage, Task, side_by_side
 from proco.models.batch_norm import synchronise_batch_norm
+from proco.models.heads import evaluates_otherwise
 from proco.models.network import Network
 from proco.optim import SGD, goes_uphill, learning_rate
 from proco.training.checkpoint import Checkpoint, Course, checkpoint_of, restore
@@ -121,6 +122,11 @@ class Trainer:
             stages = side_by_side([config.method.stages(task, config.epochs) for _ in range(backbone.num_experts)])
         if config.teacher is None:
             return stages
+        if evaluates_otherwise(self.network.classifier):
+            raise ConfigError(
+                f"the classifier of {config.method.name} evaluates otherwise than it trains: its logits cannot be "
+                "compared with what a teacher says. Leave out the teacher, or choose another method."
+            )
         return taught_stages(stages, config.teacher, config.method, self.class_counts)
 
     def _make_loader(self, stage: Stage) -> EpochLoader:
@@ -236,7 +242,7 @@ class Trainer:
             restore(interrupted, {"optimizer": optimizer})
         else:
             for part in stage.renewed:
-                draw_anew(self.network.get_submodule(part), seed_for(config.seed, "weights", number))
+                draw_anew(self.network.get_submodule(part), seed_for(config.seed, "weights", number, part))
             if self.average is not None and number and stage.learning != self.stages[number - 1].learning:
                 self.average.restart()  # a classifier that begins to learn is still as it was drawn
         heard = teacher if is_taught(stage) else None
@@ -312,7 +318,7 @@ class Trainer:
 
         number: of the stage. Where the backbone does not learn, it is its own average, and its statistics are right.
         """
-        if self.renewal is not None and "backbone" in self.stages[number].learning:
+        if self.renewal is not None and self.stages[number].trains("backbone"):
             self.renewal(batch.views.flatten(0, 1) for batch in self.loaders[number].batches(epoch))
 
     def _fit_classifier(self) -> None:

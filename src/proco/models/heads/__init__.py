@@ -6,6 +6,7 @@ from proco.models.heads.cosine import CosineClassifier
 from proco.models.heads.experts import ExpertHeads
 from proco.models.heads.fitted import FittedClassifier
 from proco.models.heads.nearest_mean import NearestMeanClassifier
+from proco.models.heads.otherwise import EvaluatesOtherwise, evaluates_otherwise
 from proco.models.heads.projector import Projector
 from proco.models.heads.rare_event import RareEventClassifier
 from proco.models.heads.scaled import ScaledClassifier
@@ -17,6 +18,7 @@ __all__ = [
     "AlignedClassifier",
     "CausalClassifier",
     "CosineClassifier",
+    "EvaluatesOtherwise",
     "ExpertHeads",
     "FittedClassifier",
     "NearestMeanClassifier",
@@ -26,4 +28,5 @@ __all__ = [
     "StandardisedClassifier",
     "TauNormClassifier",
     "VonMisesFisherClassifier",
+    "evaluates_otherwise",
 ]

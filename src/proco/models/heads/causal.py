@@ -7,9 +7,10 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from proco.distributed import all_reduce_sum
+from proco.models.heads.otherwise import EvaluatesOtherwise
 
 
-class CausalClassifier(nn.Module):
+class CausalClassifier(nn.Module, EvaluatesOtherwise):
     """(scale/H) sum_h cos(x_h, w_jh) |w_jh| / (|w_jh| + offset): logits (N, K) of features x (N, d) cut into H heads.
 
     In training it follows the mean m of the features over all ranks: m <- momentum m + mean of the batch. Momentum
@@ -44,6 +45,7 @@ class CausalClassifier(nn.Module):
         for name, value in {"alpha": alpha, "offset": offset}.items():
             if not 0 <= value < math.inf:
                 raise ValueError(f"{name} must be finite and not negative; got {value:g}.")
+        self.is_following = True  # not while a second look is taken, or statistics are renewed
         self.heads, self.scale, self.alpha, self.momentum, self.offset = heads, scale, alpha, momentum, offset
         self.weight = nn.Parameter(torch.empty(num_classes, num_features))
         self.register_buffer("mean", torch.zeros(num_features))
@@ -58,9 +60,9 @@ class CausalClassifier(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Return the logits; in training, take the features into the mean."""
         directions = normalize(self._cut(features), dim=2)
-        if self.training:
+        if self.training and self.is_following:
             self._follow(features)
-        else:
+        if not self.training:
             shared = normalize(self._cut(self.mean[None]), dim=2)
             directions = directions - self.alpha * (directions * shared).sum(dim=2, keepdim=True) * shared
         weight = self._cut(self.weight)

@@ -7,11 +7,12 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from proco.models.heads.fitted import FittedClassifier
+from proco.models.heads.otherwise import EvaluatesOtherwise
 
 Distance = Literal["cl2n", "l2n", "raw"]
 
 
-class NearestMeanClassifier(nn.Linear, FittedClassifier):
+class NearestMeanClassifier(nn.Linear, FittedClassifier, EvaluatesOtherwise):
     """-|g(features) - m_j|^2 in evaluation, m_j the mean of g over the training images of class j: logits (N, K).
 
     In training, and as long as nothing was fitted, it is a linear classifier of features (N, d). A class without a

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from proco.models.heads.otherwise import EvaluatesOtherwise
 
-class TauNormClassifier(nn.Linear):
+
+class TauNormClassifier(nn.Linear, EvaluatesOtherwise):
     """features.w_j / |w_j|^tau in evaluation: logits (N, K) of features (N, d), without the bias.
 
     In training it is a linear classifier with a bias. Weights of frequent classes grow long; tau = 1 makes all of one

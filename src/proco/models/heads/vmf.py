@@ -1,12 +1,27 @@
 """A classifier of von Mises-Fisher distributions, one for each class."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from proco.sphere.normaliser import relative_log_normaliser
+
+
+class _AtLeastOne(torch.autograd.Function):
+    """max(x, 1), whose gradient is that of x but for steps that would lower what is below 1 already."""
+
+    @staticmethod
+    def forward(ctx: Any, numbers: Tensor) -> Tensor:
+        ctx.save_for_backward(numbers)
+        return numbers.clamp_min(1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (numbers,), (gradient,) = ctx.saved_tensors, gradients
+        return torch.where((numbers >= 1) | (gradient < 0), gradient, 0.0)
 
 
 class VonMisesFisherClassifier(nn.Module):
@@ -16,8 +31,8 @@ class VonMisesFisherClassifier(nn.Module):
     weights and learnt concentrations kappa_j, less the one that all classes share at the first concentration. So at
     first, and whenever concentrations are equal, it is a cosine classifier of that scale.
 
-    Concentrations stay at 1 or above: in training, smaller ones are put back to 1. Were they only read as 1, no
-    gradient would ever move them again.
+    Concentrations below 1 are read as 1. Gradients that would lower them further are left out, those that raise them
+    are not: were all left out, as by a clamp, they would never move again.
 
     concentration: what all of them begin with.
     """
@@ -43,13 +58,11 @@ class VonMisesFisherClassifier(nn.Module):
 
     def distributions(self) -> tuple[Tensor, Tensor]:
         """Return the mean directions (K, p) and concentrations (K,) of the classes."""
-        return normalize(self.weight, dim=1), self.concentration.clamp_min(1)
+        concentration: Tensor = _AtLeastOne.apply(self.concentration)  # type: ignore[no-untyped-call]
+        return normalize(self.weight, dim=1), concentration
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the logits."""
-        if self.training:
-            with torch.no_grad():
-                self.concentration.clamp_min_(1)
         directions, concentration = self.distributions()
         gain = relative_log_normaliser(concentration, self.weight.shape[1], reference=self.first_concentration)
         return normalize(features, dim=1) @ directions.T * concentration - gain

@@ -68,6 +68,7 @@ def test_layers_are_not_changed_by_merging() -> None:
     ("assignment", "message"),
     [
         ("optim.nestrov=true", r"unknown setting 'optim\.nestrov'; did you mean 'nesterov'\?"),
+        ("lr=0.1", r"unknown setting 'lr'; did you mean 'optim\.lr'\?"),
         ("zzz=1", "unknown setting 'zzz'; choose from epochs, extra, folder, maybe, name, optim"),
         ("epochs=ten", "epochs: expected a whole number, got 'ten'"),
         ("epochs=1.5", "epochs: expected a whole number, got 1.5"),

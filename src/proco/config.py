@@ -155,7 +155,9 @@ def _build(kind: type[C], settings: Settings, prefix: str) -> C:
         if name == "name" and name not in fields:  # text was given, which would name one of several kinds
             raise _MismatchError(prefix.removesuffix("."), "settings of its own", settings[name])
         if name not in fields:
-            raise ConfigError(f"unknown setting '{prefix}{name}'; {suggest(str(name), fields)}")
+            below = [f"{prefix}{own}.{name}" for own, field in fields.items() if name in _names_below(field)]
+            hint = f"did you mean '{below[0]}'?" if below else suggest(str(name), fields)
+            raise ConfigError(f"unknown setting '{prefix}{name}'; {hint}")
     required = {
         name
         for name, field in fields.items()
@@ -169,10 +171,20 @@ def _build(kind: type[C], settings: Settings, prefix: str) -> C:
 
 def _named(value: Any, field: "dataclasses.Field[Any]") -> Any:
     """Return settings of a choice with its name: where none is given, they are of the field's default."""
-    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    default = _default(field)
     if isinstance(default, Choice) and isinstance(value, Mapping) and "name" not in value:
         return {"name": default.registry.name_of(type(default)), **value}
     return value
+
+
+def _names_below(field: "dataclasses.Field[Any]") -> list[str]:
+    """Return the names of the settings that a setting has by default, where it has any."""
+    default = _default(field)
+    return [own.name for own in dataclasses.fields(default)] if dataclasses.is_dataclass(default) else []
+
+
+def _default(field: "dataclasses.Field[Any]") -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _convert(hint: Any, value: Any, name: str) -> Any:

@@ -313,6 +313,7 @@ def test_catalogues_list_what_can_be_chosen() -> None:
     [
         (["train"], "what should be trained"),
         (["train", "quickstart/prco"], "did you mean 'quickstart/proco'"),
+        (["train", "quickstart/proco", "method.tau=1"], "did you mean 'method.classification.tau'?"),
         (["train", "quickstart/proco", "optim.lrr=1"], "unknown setting 'optim.lrr'; did you mean 'lr'"),
         (["train", "quickstart/proco", "method=prco"], "unknown method 'prco'; did you mean 'proco'"),
         (["train", "--data", "nowhere"], "nowhere does not exist"),

@@ -68,6 +68,13 @@ def test_ranks_evaluate_each_its_own_images(monkeypatch: pytest.MonkeyPatch) -> 
         assert sum(len(images) for images, _ in network.seen) == number
 
 
+def test_a_rank_without_images_looks_at_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate_module, "world_size", lambda: 7)
+    monkeypatch.setattr(evaluate_module, "rank", lambda: 6)
+    _, network = look(corner_images())
+    assert network.seen == []
+
+
 def test_evaluation_keeps_nothing_for_gradients() -> None:
     kept = []
 

@@ -76,7 +76,7 @@ def _outputs(
     network.eval()
     window = CentreWindow(centre)
     batch = max(1, _BATCH_BYTES // (split.images.channels * size[0] * size[1]))
-    for some in torch.split(positions, batch):
+    for some in torch.split(positions, batch) if len(positions) else ():  # a rank may have none
         cut = Cut(window, torch.empty(len(some), 0))
         (images,) = split.images.cut(some, [cut], size, device)
         with autocast_to(autocast, device):

@@ -164,7 +164,7 @@ This is to see that each method runs and learns, not to rank them: the network i
 tuned but the strength of TDE's correction, on images left out of training. Made by
 
 ```sh
-proco compare RECIPE... --seeds 0 --results results
+proco compare RECIPE... --seeds 0 1 2 --results results
 ```
 
 {quickstart}"""

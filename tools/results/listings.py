@@ -71,7 +71,7 @@ def error_sentence(runs: Runs) -> str:
         return ""
     error = common.deviation * sqrt(1 / 2 + 1 / 5)
     return (
-        f"Seeds of a recipe scatter by {common.deviation:.2f} (all recipes of CIFAR together), so that of two against five the\n"
+        f"Seeds of a recipe scatter by {common.deviation:.2f} (CIFAR, all recipes), so that of two against five the\n"
         f"difference has a standard error of {error:.1f}."
     )
 

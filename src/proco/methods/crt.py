@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from proco.errors import ConfigError
-from proco.methods.classification import Classification
-from proco.methods.method import Method, Task, Term
+from proco.methods.method import Method
 from proco.methods.two_stage import Decoupled
 from proco.models.heads import evaluates_otherwise
 
@@ -36,7 +35,3 @@ class Crt(Decoupled):
                 "stage would train what is not used. Choose another first method."
             )
         return own
-
-    def second_term(self, task: Task) -> Term:
-        """Return the cross-entropy."""
-        return Classification(nn.CrossEntropyLoss())

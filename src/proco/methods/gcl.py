@@ -13,13 +13,11 @@ batch. Scores are 20 cos, as the second stage was trained. The original's option
 the weights is left out.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
 from proco.augment.mixup import Mixup
-from proco.errors import ConfigError
 from proco.losses.gaussian_clouded import GaussianCloudedLoss
 from proco.methods.classification import SharedClassification
 from proco.methods.method import Method, Stage, Task, Term, WeightedTerm
@@ -59,9 +57,7 @@ class Gcl(TwoStage):
     def __post_init__(self) -> None:
         """Refuse numbers that the loss cannot have."""
         super().__post_init__()
-        for name in ("scale", "classifier_scale"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"method.{name} must be positive and finite; got {getattr(self, name):g}.")
+        self.require_positive("scale", "classifier_scale")
         self.require_not_negative("noise", "mixup", "classifier_margin", "classifier_gamma")
 
     def classifier(self, num_features: int, num_classes: int) -> nn.Module:

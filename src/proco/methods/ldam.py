@@ -6,12 +6,10 @@ L = -log softmax(scale (cos - m_y e_y))_y with e_y 1 at the label and 0 elsewher
 Departures from its own code: none that change what one process computes.
 """
 
-import math
 from dataclasses import dataclass
 
 from torch import nn
 
-from proco.errors import ConfigError
 from proco.losses.batch import Reduction
 from proco.losses.ldam import LdamLoss
 from proco.methods.method import Method, Task
@@ -37,8 +35,7 @@ class Ldam(OneBranch):
         """Refuse numbers the loss cannot have."""
         super().__post_init__()
         self.require_not_negative("max_margin")
-        if not 0 < self.scale < math.inf:
-            raise ConfigError(f"method.scale must be positive and finite; got {self.scale:g}.")
+        self.require_positive("scale")
 
     def criterion(self, task: Task, reduction: Reduction = "mean") -> LdamLoss:
         """Return the cross-entropy with margins."""

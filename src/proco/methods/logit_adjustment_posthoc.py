@@ -6,11 +6,10 @@ schedule: see logit_adjustment.
 
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from proco.losses.batch import Reduction
 from proco.losses.class_counts import log_prior
-from proco.methods.method import Method, Task
+from proco.methods.method import Method
 from proco.methods.one_branch import OneBranch
 from proco.models.network import Outputs
 
@@ -31,10 +30,6 @@ class LogitAdjustmentPosthoc(OneBranch):
         """Refuse a strength that is none."""
         super().__post_init__()
         self.require_not_negative("tau")
-
-    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
-        """Return the cross-entropy."""
-        return nn.CrossEntropyLoss(reduction=reduction)
 
     def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
         """Return the logits less the prior."""

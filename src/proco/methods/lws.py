@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from proco.methods.classification import Classification
-from proco.methods.method import Method, Task, Term
+from proco.methods.method import Method
 from proco.methods.two_stage import Decoupled
 from proco.models.heads import ScaledClassifier
 
@@ -34,7 +33,3 @@ class Lws(Decoupled):
         """Return a linear classifier with scales."""
         self.require_linear(num_features, num_classes)
         return ScaledClassifier(num_features, num_classes)
-
-    def second_term(self, task: Task) -> Term:
-        """Return the cross-entropy."""
-        return Classification(nn.CrossEntropyLoss())

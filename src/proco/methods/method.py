@@ -147,6 +147,12 @@ class Method(Choice, ABC):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"method.{name} must be finite and not negative; got {getattr(self, name):g}.")
 
+    def require_positive(self, *names: str) -> None:
+        """Refuse settings of these names that are not positive, infinite or no numbers."""
+        for name in names:
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"method.{name} must be positive and finite; got {getattr(self, name):g}.")
+
     @abstractmethod
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the stages of a run of the given length, their terms built for the task."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from proco.losses.batch import Reduction
-from proco.methods.method import Method, Task
+from proco.methods.method import Method
 from proco.methods.one_branch import OneBranch
 from proco.models.heads import NearestMeanClassifier
 from proco.models.heads.nearest_mean import Distance
@@ -29,10 +28,6 @@ class NearestClassMean(OneBranch):
 
     distance: Distance = "cl2n"
     """Between which features: centred and scaled to unit length (cl2n), scaled (l2n), or as they are (raw)."""
-
-    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
-        """Return the cross-entropy."""
-        return nn.CrossEntropyLoss(reduction=reduction)
 
     def classifier(self, num_features: int, num_classes: int) -> nn.Module:
         """Return the classifier that is fitted to the training features."""

@@ -1,6 +1,5 @@
 """What methods of one classifier and one term share; such a method stands alone, or beside a representation's term."""
 
-from abc import abstractmethod
 from dataclasses import dataclass
 
 from torch import nn
@@ -14,9 +13,9 @@ from proco.methods.method import Method, Stage, Task, Term, WeightedTerm
 class OneBranch(Method):
     """A classifier on the first view, trained by one criterion of its logits."""
 
-    @abstractmethod
     def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
-        """Return the loss, of logits (N, K) and labels (N,)."""
+        """Return the loss, of logits (N, K) and labels (N,); by default cross-entropy."""
+        return nn.CrossEntropyLoss(reduction=reduction)
 
     def term(self, task: Task) -> Term:
         """Return the term of the first view; by default the criterion alone."""

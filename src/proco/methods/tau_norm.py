@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from proco.losses.batch import Reduction
-from proco.methods.method import Method, Task
+from proco.methods.method import Method
 from proco.methods.one_branch import OneBranch
 from proco.models.heads import TauNormClassifier
 
@@ -34,10 +33,6 @@ class TauNorm(OneBranch):
         """Refuse a power that is none."""
         super().__post_init__()
         self.require_not_negative("tau")
-
-    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
-        """Return the cross-entropy."""
-        return nn.CrossEntropyLoss(reduction=reduction)
 
     def classifier(self, num_features: int, num_classes: int) -> nn.Module:
         """Return the classifier whose weights are evened out in evaluation."""

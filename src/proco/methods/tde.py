@@ -11,14 +11,12 @@ evaluation only; the original's values, 1 on CIFAR-10, 1.5 on CIFAR-100 and 3 on
 choose it on images that are left out.
 """
 
-import math
 from dataclasses import dataclass
 
 from torch import nn
 
 from proco.errors import ConfigError
-from proco.losses.batch import Reduction
-from proco.methods.method import Method, Task
+from proco.methods.method import Method
 from proco.methods.one_branch import OneBranch
 from proco.models.heads import CausalClassifier
 
@@ -53,15 +51,10 @@ class TotalDirectEffect(OneBranch):
         super().__post_init__()
         if self.heads < 1:
             raise ConfigError(f"method.heads must be at least 1; got {self.heads}.")
-        if not 0 < self.scale < math.inf:
-            raise ConfigError(f"method.scale must be positive and finite; got {self.scale:g}.")
+        self.require_positive("scale")
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"method.momentum lies in [0, 1); got {self.momentum:g}.")
         self.require_not_negative("alpha", "offset")
-
-    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
-        """Return the cross-entropy."""
-        return nn.CrossEntropyLoss(reduction=reduction)
 
     def classifier(self, num_features: int, num_classes: int) -> nn.Module:
         """Return the classifier of several heads."""

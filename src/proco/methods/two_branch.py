@@ -1,6 +1,5 @@
 """What contrastive methods share: a classifier on the first view, a projector on the others, together or in turn."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -79,8 +78,7 @@ class TwoBranch(Method):
     def __post_init__(self) -> None:
         """Refuse numbers the losses cannot have."""
         super().__post_init__()
-        if not 0 < self.temperature < math.inf:
-            raise ConfigError(f"method.temperature must be positive and finite; got {self.temperature:g}.")
+        self.require_positive("temperature")
         self.require_not_negative("weight", "classifier_epochs", "classifier_lr")
         require_no_views(self.classification, "classification")
         if self.classifier_batch_size is not None and self.classifier_batch_size < 1:

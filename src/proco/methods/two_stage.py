@@ -12,6 +12,7 @@ from torch import nn
 
 from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
+from proco.methods.classification import Classification
 from proco.methods.composition import require_no_views
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.method import PARTS, Family, Method, Stage, Task, Term, WeightedTerm
@@ -100,6 +101,10 @@ class Decoupled(TwoStage):
         """Return the stage of the first method."""
         (stage,) = self.first.stages(task, epochs)
         return replace(stage, views=self.views, sampler=self.sampler, learning=self.first_learning)
+
+    def second_term(self, task: Task) -> Term:
+        """Return the term of the second stage; by default cross-entropy."""
+        return Classification(nn.CrossEntropyLoss())
 
     def require_linear(self, num_features: int, num_classes: int) -> None:
         """Refuse a first method whose classifier is its own, for a correction that is of linear classifiers."""

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from proco.data.dataset import Dataset, name_some
+from proco.errors import ConfigError
 from proco.methods.distillation import Distillation
 from proco.methods.method import Method, Stage, WeightedTerm
+from proco.models.heads import evaluates_otherwise
 from proco.models.network import Network
 from proco.training.classifier import Classifier
 from proco.training.run_folder import RunError, RunFolder
@@ -60,6 +62,15 @@ _TERM = "distillation"
 def is_taught(stage: Stage) -> bool:
     """Return whether what a teacher says counts in the stage."""
     return _TERM in stage.terms
+
+
+def require_teachable(network: Network, method: Method) -> None:
+    """Refuse to teach a network whose logits in training are not those it predicts by."""
+    if evaluates_otherwise(network.classifier):
+        raise ConfigError(
+            f"the classifier of {method.name} evaluates otherwise than it trains: its logits cannot be compared with "
+            "what a teacher says. Leave out the teacher, or choose another method."
+        )
 
 
 def taught_stages(

@@ -17,7 +17,6 @@ from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
 from proco.methods.method import Stage, Task, side_by_side
 from proco.models.batch_norm import synchronise_batch_norm
-from proco.models.heads import evaluates_otherwise
 from proco.models.network import Network
 from proco.optim import SGD, goes_uphill, learning_rate
 from proco.training.checkpoint import Checkpoint, Course, checkpoint_of, restore
@@ -38,7 +37,7 @@ from proco.training.renewal import Renewal
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.seeds import seed_for
 from proco.training.settings import AUTO_RATE_BATCH, TrainConfig
-from proco.training.teacher import Teacher, is_taught, taught_stages
+from proco.training.teacher import Teacher, is_taught, require_teachable, taught_stages
 
 
 class Trainer:
@@ -122,11 +121,7 @@ class Trainer:
             stages = side_by_side([config.method.stages(task, config.epochs) for _ in range(backbone.num_experts)])
         if config.teacher is None:
             return stages
-        if evaluates_otherwise(self.network.classifier):
-            raise ConfigError(
-                f"the classifier of {config.method.name} evaluates otherwise than it trains: its logits cannot be "
-                "compared with what a teacher says. Leave out the teacher, or choose another method."
-            )
+        require_teachable(self.network, config.method)
         return taught_stages(stages, config.teacher, config.method, self.class_counts)
 
     def _make_loader(self, stage: Stage) -> EpochLoader:

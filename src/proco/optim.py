@@ -39,8 +39,7 @@ class OptimConfig:
     """Distance that the weights go uphill before the gradient is taken (sharpness-aware minimisation, Foret et al.,
     ICLR 2021), for minima that are flat that far around; 0 for none. It takes twice the time."""
     sharpness_from: float = 0.0
-    """Share of the run's epochs, of all stages, that pass before it does so: minima are found late (Zhou et al.,
-    2024)."""
+    """Share of a stage's epochs that pass before it does so: minima are found late (Zhou et al., 2024)."""
 
     def __post_init__(self) -> None:
         """Refuse numbers SGD cannot work with."""
@@ -80,7 +79,7 @@ def learning_rate(config: OptimConfig, epoch: int, epochs: int, done: float = 1.
 
 
 def goes_uphill(config: OptimConfig, epoch: int, epochs: int) -> bool:
-    """Return whether gradients of an epoch (0-based) are taken uphill."""
+    """Return whether gradients of an epoch (0-based) are taken uphill in a stage of so many."""
     return config.sharpness > 0 and epoch >= round(config.sharpness_from * epochs)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,6 +94,26 @@ def test_compare_trains_every_recipe_with_every_seed_once(squares: Path) -> None
     run(*words)
     assert json.loads(Path("both/comparison.json").read_text())["top1"] == result["top1"]
     assert Path("both/b/seed1/summary.json").stat().st_mtime_ns == written  # what is finished is not trained again
+
+
+def test_compare_trains_stages_that_runs_share_once(squares: Path) -> None:
+    for name in ("cross_entropy", "crt", "tau_norm", "focal"):
+        Path(f"{name}.yaml").write_text(f"method: {name}\n")
+    recipes = ["tau_norm.yaml", "cross_entropy.yaml", "crt.yaml", "focal.yaml"]
+    settings = ["--data", str(squares), "--seeds", "0", "1", "--out", "all", *SMALL]
+    printed = " ".join(run("compare", *recipes, *settings).split())
+    assert printed.count("with which it shares its first stage") == 2  # tau_norm came before what it could have shared
+    for seed in (0, 1):
+        taken = {name: RunFolder(Path(f"all/{name}/seed{seed}")).config().engine.first_run for name in ("crt", "focal")}
+        assert taken == {"crt": Path(f"all/cross_entropy/seed{seed}").absolute(), "focal": None}
+    alone = run("compare", "crt.yaml", *["alone" if word == "all" else word for word in settings])
+    assert "shares its first stage" not in alone
+    shared, own = (json.loads(Path(f"{out}/comparison.json").read_text()) for out in ("all", "alone"))
+    assert shared["top1"]["crt.yaml"] == own["top1"]["crt.yaml"]
+    Path("all/cross_entropy/seed0/checkpoints/last.pt").unlink()  # nothing to go on from: it is trained as a whole
+    shutil.rmtree("all/crt/seed0")
+    printed = run("compare", *recipes, "--data", str(squares), "--seeds", "0", "--out", "all", *SMALL)
+    assert "shares its first stage" not in printed
 
 
 def test_compare_shows_notes_of_data_and_rate_and_keeps_balanced_accuracies(squares: Path) -> None:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.nn.functional import linear
 
 from proco.models.heads import AlignedClassifier
 from proco.training.networks import draw_anew
@@ -11,8 +12,7 @@ from proco.training.networks import draw_anew
 
 def test_it_is_a_linear_classifier_to_the_bit_until_drawn_anew() -> None:
     head, features = AlignedClassifier(6, 4), torch.randn(5, 6)
-    assert torch.equal(head(features), head.linear(features))
-    assert head.weight is head.linear.weight
+    assert torch.equal(head(features), linear(features, head.weight, head.bias))
 
 
 def test_calibration_is_the_formula() -> None:
@@ -20,7 +20,7 @@ def test_calibration_is_the_formula() -> None:
     with torch.no_grad():
         for parameter in head.calibration.parameters():
             parameter.normal_()
-    part, logits = head.calibration, head.linear(features)
+    part, logits = head.calibration, linear(features, head.weight, head.bias)
     for n, row in enumerate(head(features).tolist()):
         drawn = sum(v * f for v, f in zip(part.direction.tolist(), features[n].tolist(), strict=True))
         confidence = 1 / (1 + math.exp(-(drawn + part.offset.item())))
@@ -31,10 +31,10 @@ def test_calibration_is_the_formula() -> None:
 
 def test_as_it_begins_it_leaves_the_largest_logit_the_largest() -> None:
     head, features = AlignedClassifier(6, 4), torch.randn(50, 6)
-    before = head.linear.weight.clone()
+    before = head.weight.clone()
     draw_anew(head.calibration, 0)
-    assert torch.equal(head.linear.weight, before)
-    logits = head.linear(features)
+    assert torch.equal(head.weight, before)
+    logits = linear(features, head.weight, head.bias)
     torch.testing.assert_close(head(features), (1 + torch.sigmoid(0.1 * features.sum(dim=1)))[:, None] * logits)
     assert torch.equal(head(features).argmax(dim=1), logits.argmax(dim=1))
 

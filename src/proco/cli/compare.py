@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -132,7 +132,7 @@ def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path |
     stop = threading.Event()
     failures: list[str] = []
     shared = SharedData()
-    jobs = [partial(_train, run, _finished_before(run, runs), shared, console, lanes, stop) for run in runs]
+    jobs = [partial(_train, run, runs, _finished_before(run, runs), shared, console, lanes, stop) for run in runs]
     try:
         with _shared_engine([run.config.engine for run in runs], lanes) as device:
             for number, outcome in in_lanes(jobs, lanes, stop, device):
@@ -208,8 +208,21 @@ def _finished_before(run: _Run, runs: list[_Run]) -> "RunFolder | None":
     return next((folder for folder in same if folder.is_finished), None)
 
 
+def _beginning_with(run: _Run, runs: list[_Run]) -> "TrainConfig":
+    """Return the settings of a run, with that of the others which is its first stage, where it is finished."""
+    from proco.training.first_run import beginning_of, others
+
+    begun = beginning_of(run.config)
+    if begun is None or run.config.engine.first_run is not None:
+        return run.config
+    same = (other.folder for other in runs if not others(other.config, begun))
+    left = (folder.path.absolute() for folder in same if folder.is_finished and folder.checkpoint_file.exists())
+    return replace(run.config, engine=replace(run.config.engine, first_run=next(left, None)))
+
+
 def _train(
     run: _Run,
+    runs: list[_Run],
     like: "RunFolder | None",
     data: "SharedData",
     console: "Console",
@@ -221,10 +234,13 @@ def _train(
 
     label = f"{run.recipe}, seed {run.config.seed}"
     console.print(f"run {run.number}: {label}, in {run.folder.path}")
+    config = run.config if run.folder.is_finished else _beginning_with(run, runs)
+    if config.engine.first_run is not None:
+        console.print(f"  goes on from {config.engine.first_run}, with which it shares its first stage")
     if lanes > 1:  # several bars would write over each other
-        return fit_or_reuse(run.config, run.folder, ProgressLines(f"{label}: ", stop), data=data, like=like)
+        return fit_or_reuse(config, run.folder, ProgressLines(f"{label}: ", stop), data=data, like=like)
     with file_progress(console) as progress, progress_for(console) as listener:
-        return fit_or_reuse(run.config, run.folder, listener, data=data, progress=progress, like=like)
+        return fit_or_reuse(config, run.folder, listener, data=data, progress=progress, like=like)
 
 
 def run_folder(out: Path, recipe: str, seed: int) -> Path:

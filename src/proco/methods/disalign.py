@@ -27,7 +27,7 @@ class DisAlign(Decoupled):
     """Cross-entropy, and then a calibration of the logits, more of it where an image asks for more."""
 
     source = "Zhang et al., Distribution alignment: a unified framework for long-tail visual recognition, CVPR 2021"
-    first_learning = ("backbone", "classifier.linear", "projector")
+    first_learning = ("backbone", "classifier.weight", "classifier.bias", "projector")
     second_learning = ("classifier.calibration",)
     second_renewed = ("classifier.calibration",)
 

@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from proco.losses.class_counts import log_prior
+from proco.methods.corrected import Corrected
 from proco.methods.method import Method
-from proco.methods.one_branch import OneBranch
 from proco.models.network import Outputs
 
 
 @Method.registry.register("logit_adjustment_posthoc")
 @dataclass(frozen=True, kw_only=True)
-class LogitAdjustmentPosthoc(OneBranch):
+class LogitAdjustmentPosthoc(Corrected):
     """Cross-entropy in training; the class priors are taken off the logits when predicting."""
 
-    family = "classifier"
     source = "Menon et al., Long-tail learning via logit adjustment, ICLR 2021"
-    cost = "one view"
 
     tau: float = 1.0
     """How many log priors are subtracted; 0 predicts as cross-entropy does."""

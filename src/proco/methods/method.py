@@ -157,6 +157,14 @@ class Method(Choice, ABC):
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return the stages of a run of the given length, their terms built for the task."""
 
+    def begins_as(self) -> "Method | None":
+        """Return the method whose whole training is the first stage of this one, or all of it; None where none is.
+
+        A finished run of that method then need not be repeated. Its classifier must be linear or this method's own, and
+        what a classifier of this method has beyond it must be idle in the first stage.
+        """
+        return None
+
     def classifier(self, num_features: int, num_classes: int) -> nn.Module | None:
         """Return a classifier of the method's own, from features to logits; None for what network.classifier says."""
         return None

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from proco.methods.corrected import Corrected
 from proco.methods.method import Method
-from proco.methods.one_branch import OneBranch
 from proco.models.heads import NearestMeanClassifier
 from proco.models.heads.nearest_mean import Distance
 
 
 @Method.registry.register("ncm")
 @dataclass(frozen=True, kw_only=True)
-class NearestClassMean(OneBranch):
+class NearestClassMean(Corrected):
     """Cross-entropy in training; the prediction is the class whose mean feature is nearest."""
 
-    family = "classifier"
     source = "Kang et al., Decoupling representation and classifier for long-tailed recognition, ICLR 2020"
     cost = "one view, and a look at all training images before each evaluation"
 

@@ -11,19 +11,17 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from proco.methods.corrected import Corrected
 from proco.methods.method import Method
-from proco.methods.one_branch import OneBranch
 from proco.models.heads import TauNormClassifier
 
 
 @Method.registry.register("tau_norm")
 @dataclass(frozen=True, kw_only=True)
-class TauNorm(OneBranch):
+class TauNorm(Corrected):
     """Cross-entropy in training; the lengths of the classifier's weights are evened out when predicting."""
 
-    family = "classifier"
     source = "Kang et al., Decoupling representation and classifier for long-tailed recognition, ICLR 2020"
-    cost = "one view"
 
     tau: float = 0.7
     """How far lengths are evened out: 0 leaves them, 1 makes all the same. 0.7 is about the best on ImageNet-LT; choose

@@ -102,6 +102,10 @@ class Decoupled(TwoStage):
         (stage,) = self.first.stages(task, epochs)
         return replace(stage, views=self.views, sampler=self.sampler, learning=self.first_learning)
 
+    def begins_as(self) -> Method:
+        """Return the first method, on this one's views and samples."""
+        return replace(self.first, views=self.views, sampler=self.sampler)
+
     def second_term(self, task: Task) -> Term:
         """Return the term of the second stage; by default cross-entropy."""
         return Classification(nn.CrossEntropyLoss())

@@ -26,6 +26,12 @@ class Course:
     images: int = 0
     """Trained on, each epoch's counted again."""
 
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "Course":
+        """Return how far the run had come whose checkpoint it is."""
+        with _must_fit():
+            return cls(**{field.name: checkpoint[field.name] for field in fields(cls)})
+
 
 def checkpoint_of(course: Course, modules: Mapping[str, nn.Module]) -> Checkpoint:
     """Return the course and the states of the modules, by their names."""
@@ -37,7 +43,7 @@ def restore(checkpoint: Checkpoint, modules: Mapping[str, nn.Module]) -> Course:
     with _must_fit():
         for name, module in modules.items():
             module.load_state_dict(checkpoint[name])
-        return Course(**{field.name: checkpoint[field.name] for field in fields(Course)})
+    return Course.of(checkpoint)
 
 
 @contextmanager

@@ -16,12 +16,13 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
     top1, many, medium and few are of the last epoch; best_top1 is that of the best epoch on the split of the curve, of
     those evaluated, kept because papers report it; mean_last_20 is None where not all of these were evaluated. lanes is
     how many runs shared the device, and so the seconds. teacher_top1 is that of the run that taught this one, where
-    there was one.
+    there was one. first_run says that the first stage, its seconds too, is that of another run.
     """
     config, summary, records = folder.config(), folder.summary(), folder.records()
     settings = as_settings(config)
     for place in config.data.source.places():  # where it lay on that machine tells nobody anything
         settings["data"]["source"].pop(place)
+    settings["engine"].pop("first_run")
     if config.teacher is not None:
         settings["teacher"].pop("path")
     split = summary["best_split"]
@@ -42,6 +43,7 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
         "mean_last_20": _rounded(sum(last) / len(last) if len(last) == len(curve[-LAST_EPOCHS:]) else None),
         "seconds": _rounded(summary["seconds"]),
         "images_per_second": _rounded(summary["images_per_second"]),
+        **({"first_run": True} if config.engine.first_run else {}),
         "lanes": int(config.made_with.get("lanes", "1")),
         "hardware": config.made_with.get("hardware", ""),
         "torch": config.made_with.get("torch", ""),

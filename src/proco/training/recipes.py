@@ -121,7 +121,10 @@ def _without(settings: Settings, *names: str) -> dict[str, Any]:
 
 
 def _from_anywhere(config: TrainConfig) -> TrainConfig:
-    data, teacher = replace(config.data, source=config.data.source.from_anywhere()), config.teacher
+    data, teacher, engine = config.data, config.teacher, config.engine
+    data = replace(data, source=data.source.from_anywhere())
     if teacher is not None and teacher.path is not None:
         teacher = replace(teacher, path=teacher.path.absolute())
-    return replace(config, data=data, teacher=teacher)
+    if engine.first_run is not None:
+        engine = replace(engine, first_run=engine.first_run.absolute())
+    return replace(config, data=data, teacher=teacher, engine=engine)

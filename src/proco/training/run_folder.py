@@ -6,7 +6,7 @@ resumed. Nothing here unpickles.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -107,7 +107,7 @@ class RunFolder:
         """Refuse other settings than those of the run in the folder, where there is one."""
         if not self.is_begun:
             return
-        before, now = (_what_counts(one) for one in (self.config(), config))
+        before, now = (settings_that_count(one) for one in (self.config(), config))
         if names := ", ".join(name for name, value in before.items() if now[name] != value):
             raise RunError(f"{self.path} holds a run with other settings ({names}); choose another folder with --out.")
 
@@ -127,6 +127,10 @@ class RunFolder:
     def records(self) -> list[dict[str, Any]]:
         """Read the measurements of all epochs."""
         return [json.loads(line) for line in self.metrics_file.read_text().splitlines()]
+
+    def replace_records(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write the measurements of all epochs so far."""
+        _write(self.metrics_file, "".join(json.dumps(record) + "\n" for record in records).encode())
 
     def forget_records_from(self, epoch: int) -> None:
         """Drop the measurements of this epoch and later ones: they come after the checkpoint and are made again."""
@@ -208,9 +212,13 @@ class RunFolder:
         return content
 
 
-def _what_counts(config: TrainConfig) -> dict[str, Any]:
-    """Return the settings without what is said about a run, with what it was made, and by what means."""
-    counting = {name: getattr(config.engine, name) for name in (*EngineConfig.rounding, *EngineConfig.looks)}
+def settings_that_count(config: TrainConfig, *, looks: bool = True) -> dict[str, Any]:
+    """Return the settings without what is said about a run, with what it was made, and by what means.
+
+    looks: whether it counts how often the run is looked at.
+    """
+    names = (*EngineConfig.rounding, *(EngineConfig.looks if looks else ()))
+    counting = {name: getattr(config.engine, name) for name in names}
     return as_settings(replace(config, about="", published={}, made_with={}, engine=EngineConfig(**counting)))
 
 

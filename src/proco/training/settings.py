@@ -33,6 +33,10 @@ class EngineConfig:
     """Record the step once and replay it (CUDA graph), on one GPU."""
     deterministic: bool = False
     """Take only algorithms that give the same bits each time; slower on a GPU. A CPU run is so anyway."""
+    first_run: Path | None = None
+    """The folder of a finished run whose training is the first stage of this one, or all of it, such as one of
+    cross_entropy for crt or tau_norm: it is taken over and not trained again. What learning depends on, data and seed
+    too, must be the same in both."""
     workers: int = 0
     """Threads that decode image files; 0 takes one per core."""
     evaluate_every: int = 1

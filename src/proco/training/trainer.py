@@ -25,6 +25,7 @@ from proco.training.device import determinism, find_device, set_precision
 from proco.training.divergence import require_finite, require_finite_weights
 from proco.training.ema import MovingAverage
 from proco.training.evaluate import features_of
+from proco.training.first_run import FirstRun
 from proco.training.journal import Journal, Listener, Silent
 from proco.training.lanes import lanes_now, wait_for
 from proco.training.learner import Learner, Step
@@ -93,6 +94,7 @@ class Trainer:
             self.terms.double()
         self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = None if config.ema is None else MovingAverage(self.network, config.ema)
+        self.first_run = self._find_first_run()
         self.teacher = self._make_teacher()
         self.autocast = set_precision(config.engine, self.device)  # last: what a teacher sets for itself is over
         self.graph = config.engine.graph and self.device.type == "cuda" and world_size() == 1
@@ -106,9 +108,18 @@ class Trainer:
         config = self.config.teacher
         if config is None:
             return None
-        if config.path is None:
+        if config.path is not None:
+            folder = RunFolder(config.path)
+        elif self.first_run is not None:
+            folder = self.first_run.folder.teacher  # trained as this run's would be
+        else:
             return Trainer(self.config.teaching_run(), self.dataset)
-        return Teacher.of(RunFolder(config.path), self.dataset, self.size, self.device)
+        return Teacher.of(folder, self.dataset, self.size, self.device)
+
+    def _find_first_run(self) -> FirstRun | None:
+        """Return the finished run that this one goes on from, where the settings name one."""
+        path = self.config.engine.first_run
+        return None if path is None else FirstRun.of(RunFolder(path), self.config, self.dataset.hash)
 
     def _make_stages(self) -> tuple[Stage, ...]:
         """Return the stages of the method for the network, with what a teacher adds."""
@@ -189,7 +200,7 @@ class Trainer:
         elif is_main_process():
             facts = {"lanes": str(lanes_now()), "data": self.dataset.hash}
             folder.begin(replace(self.config, made_with=made_with(self.device) | facts))
-        course = restore(checkpoint, self._learnt()) if checkpoint else Course()
+        course = restore(checkpoint, self._learnt()) if checkpoint else self._begin(folder)
         self.has_begun = True
         teacher = None if self.teacher is None else self._taught_by(self.teacher, folder.teacher, listener)
         if isinstance(self.teacher, Trainer) and checkpoint is None and is_main_process():
@@ -205,6 +216,17 @@ class Trainer:
                     checkpoint = None
                 first_epoch += stage.epochs
         return self._finish(folder, course, teacher)
+
+    def _begin(self, folder: RunFolder) -> Course:
+        """Return how far the run has come as it begins: where a first run was taken over, to that one's end."""
+        if self.first_run is None:
+            return Course()
+        course, records = self.first_run.hand_over(self.network, self.average), self.first_run.records()
+        if course.epoch == self.epochs:  # nothing is left to train
+            records[-1] |= self._evaluations(course.epoch - 1)
+        if is_main_process():
+            folder.replace_records(records)
+        return course
 
     def _taught_by(self, teacher: "Trainer | Teacher", folder: RunFolder, listener: Listener) -> Teacher:
         """Return the teacher; one that is not finished is trained in the folder, or goes on there."""
@@ -248,7 +270,7 @@ class Trainer:
         end = first_epoch + stage.epochs
         batches = loader.begin(course.epoch)
         for epoch in range(course.epoch, end):
-            step.go_uphill(goes_uphill(optim, epoch, self.epochs))
+            step.go_uphill(goes_uphill(optim, epoch - first_epoch, stage.epochs))
             rates = [
                 scale * learning_rate(optim, epoch - first_epoch, stage.epochs, done / len(loader))
                 for done in range(1, len(loader) + 1)
@@ -272,9 +294,7 @@ class Trainer:
             is_last = epoch + 1 == self.epochs
             if epoch + engine.evaluate_last >= self.epochs or (epoch + 1) % engine.evaluate_every == 0:
                 self._renew_statistics(number, epoch)
-                self._fit_classifier()
-                names = {self.curve_split, self.dataset.test_split} if is_last else {self.curve_split}
-                record |= {name: scalars_of(self.evaluate(name)) for name in sorted(names)}
+                record |= self._evaluations(epoch)
             now = time.perf_counter()
             course.epoch, course.stage, course.seconds = epoch + 1, number, course.seconds + now - started
             started = now
@@ -307,6 +327,12 @@ class Trainer:
             history.append(step(batch).clone())  # the recorded step writes its values to one place
             journal.listener.on_step(epoch, number + 1, len(rates))
         return all_reduce_sum(torch.stack(history)) / world_size()
+
+    def _evaluations(self, epoch: int) -> dict[str, dict[str, float | None]]:
+        """Return the metrics after an epoch, on the split of the curve and, of the last, on the test split."""
+        self._fit_classifier()
+        names = {self.curve_split} | ({self.dataset.test_split} if epoch + 1 == self.epochs else set())
+        return {name: scalars_of(self.evaluate(name)) for name in sorted(names)}
 
     def _renew_statistics(self, number: int, epoch: int) -> None:
         """Let the average of the weights see the views of the epoch, as they passed the batch norms in training.

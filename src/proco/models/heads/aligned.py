@@ -31,24 +31,18 @@ class Calibration(nn.Module):
         return (1 + confidence * self.scale) * logits + confidence * self.shift
 
 
-class AlignedClassifier(nn.Module):
-    """A linear classifier, `linear`, and the `calibration` of its logits: (N, K) of features (N, d).
+class AlignedClassifier(nn.Linear):
+    """A linear classifier and the `calibration` of its logits: (N, K) of features (N, d).
 
     It is the linear classifier alone until the calibration is drawn anew. What it then does is in its parameters and
     nowhere else, so that checkpoints, averages of the weights and recorded steps need not know of it.
     """
 
     def __init__(self, num_features: int, num_classes: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(num_features, num_classes)
+        super().__init__(num_features, num_classes)
         self.calibration = Calibration(num_features, num_classes)
-
-    @property
-    def weight(self) -> Tensor:
-        """The weights (K, d) of the linear classifier."""
-        return self.linear.weight
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the logits."""
-        logits: Tensor = self.calibration(self.linear(features), features)
+        logits: Tensor = self.calibration(super().forward(features), features)
         return logits

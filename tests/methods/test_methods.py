@@ -73,6 +73,7 @@ def test_tau_zero_is_cross_entropy_and_post_hoc_subtracts_the_prior() -> None:
     (cross_entropy,) = values_of(CrossEntropy().stages(TASK, 1)[0], outputs, labels, network).values()
     (adjusted,) = values_of(LogitAdjustment(tau=0.0).stages(TASK, 1)[0], outputs, labels, network).values()
     torch.testing.assert_close(adjusted, cross_entropy)
+    assert torch.equal(LogitAdjustmentPosthoc(tau=0.0).predict(outputs[0], COUNTS), outputs[0].logits)
     predicted = LogitAdjustmentPosthoc(tau=1.0).predict(outputs[0], COUNTS)
     expected = outputs[0].logits - log_prior(COUNTS, torch.float32)
     torch.testing.assert_close(predicted, expected)

@@ -54,19 +54,20 @@ def effective_number(labels: Tensor, generator: torch.Generator) -> Tensor:
 def class_aware(labels: Tensor, generator: torch.Generator) -> Tensor:
     """Cycle over shuffled classes, four samples of each at a time, each class running through its own shuffled samples.
 
-    The epoch has (largest count) x (number of classes) draws, many times an instance epoch where classes are uneven.
+    Every class is drawn as often as the largest has samples; where that is no multiple of four, fewer at a time in the
+    last turn. So the epoch has (largest count) x (number of classes) draws, many times an instance epoch where classes
+    are uneven.
     """
     counts = class_counts_from_labels(labels)
     present = counts.nonzero().flatten()
-    length = int(counts.max()) * len(present)
-    rounds = -(-length // (_CLASS_AWARE_RUN * len(present)))
-    streams = {int(label): _endless(labels, int(label), rounds * _CLASS_AWARE_RUN, generator) for label in present}
+    largest = int(counts.max())
+    streams = {int(label): _endless(labels, int(label), largest, generator) for label in present}
     drawn = []
-    for turn in range(rounds):
-        run = slice(turn * _CLASS_AWARE_RUN, (turn + 1) * _CLASS_AWARE_RUN)
+    for begin in range(0, largest, _CLASS_AWARE_RUN):
+        run = slice(begin, begin + _CLASS_AWARE_RUN)
         order = present[torch.randperm(len(present), generator=generator)]
         drawn += [streams[int(label)][run] for label in order]
-    return torch.cat(drawn)[:length]
+    return torch.cat(drawn)
 
 
 def _endless(labels: Tensor, label: int, length: int, generator: torch.Generator) -> Tensor:

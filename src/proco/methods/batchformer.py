@@ -8,12 +8,11 @@ The original concatenates f and u and doubles the labels. Here the term is taken
 the same size and the same labels, the mean over 2N images, weighted by class or not, is the mean of the two. A term
 that keeps statistics of features takes in both, one after the other.
 
-Only the first view passes T. With several ranks each has a batch of its own, and T sees that alone: two ranks are not
-one process here. Where gradients are taken uphill (optim.sharpness), the second look is without dropout.
+Only the first view passes T. With several ranks each has a batch of its own, and T sees that alone, as in the original:
+two ranks are not one process here.
 
-Departures: with several ranks, each has a batch of its own and T sees that alone; the original, of data-parallel
-processes, does so too. Only the first view passes T. A classifier that follows its features, as that of tde does, takes
-in both.
+Departures: the original has one view. A classifier that follows its features, as that of tde does, takes in both f and
+u.
 """
 
 from collections.abc import Sequence

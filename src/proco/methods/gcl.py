@@ -9,8 +9,9 @@ The noise lowers all classes' cosines, as in the original code; the paper's text
 second stage is what is effective in that code, 0.002 for a batch of 64, a fiftieth of the one it names.
 
 Departures: every image has a share and another image of its own in mixup, where the original draws one share for a
-batch. Scores are 20 cos, as the second stage was trained. The original's option of learning scales (see lws) instead of
-the weights is left out.
+batch. The second stage begins from the last epoch of the first, the original's from the best one on its test images.
+Scores are 20 cos, as the second stage was trained. The original's option of learning scales (see lws) instead of the
+weights is left out.
 """
 
 from dataclasses import dataclass, replace

@@ -3,7 +3,8 @@
 L = -log softmax(scale (cos - m_y e_y))_y with e_y 1 at the label and 0 elsewhere, and m_j = max_margin
 (n_min / n_j)^(1/4). Predictions are by the cosines, without margins.
 
-Departures from its own code: none that change what one process computes.
+Departures from its own code: images that do not fill a batch are left for the next epoch's shuffle, as with all methods
+here; its epochs end with a smaller batch.
 """
 
 from dataclasses import dataclass

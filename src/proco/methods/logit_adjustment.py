@@ -4,7 +4,8 @@ With tau 1 it is the balanced softmax of Ren et al. (NeurIPS 2020).
 
 Departures from its own code: that adds 1e-12 to pi, whose classes may be empty; here they may not. Its ResNet-32 has
 blocks of 1 x 1, 3 x 3 and 1 x 1 convolutions and a batch norm at the end; here it is the one of all others. It counts
-steps, which its own recipe here has as epochs.
+steps, which its own recipe here has as epochs. In the common recipe one view passes the batch norms, where contrastive
+methods have three: with two more it comes to the same (ablation logit_adjustment_views).
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """Settings: layers, types, and what is said of a wrong one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -102,15 +103,15 @@ def test_missing_setting_is_named() -> None:
 def test_recipes_are_read_and_wrong_ones_explained(tmp_path: Path) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text("name: a\noptim: {lr: 0.1}\n")
-    assert merge(Config, read_recipe(path)).optim.lr == 0.1
+    assert merge(Config, read_recipe(Config, path)).optim.lr == 0.1
     path.write_text("- a\n")
     with pytest.raises(ConfigError, match="must hold settings, name: value; got list"):
-        read_recipe(path)
+        read_recipe(Config, path)
     path.write_text("a: [")
     with pytest.raises(ConfigError, match="is not valid YAML"):
-        read_recipe(path)
+        read_recipe(Config, path)
     with pytest.raises(ConfigError, match=r"cannot read the recipe .*: No such file"):
-        read_recipe(tmp_path / "none.yaml")
+        read_recipe(Config, tmp_path / "none.yaml")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +153,54 @@ def test_settings_over_a_choice_keep_its_kind_and_another_kind_replaces_it() -> 
     assert same.shape == Square(side=2.0)
 
 
+@Shape.registry.register("ring")
+@dataclass(frozen=True, kw_only=True)
+class Ring(Shape):
+    radius: float = 1.0
+    inside: Shape = field(default_factory=Circle)
+
+
+@pytest.mark.parametrize("named", ["{}", "{{name: {}}}"], ids=["text", "mapping"])
+def test_settings_without_a_name_are_of_the_kind_in_force_at_their_layer(named: str) -> None:
+    def shape(*layers: Mapping[str, Any], then: str) -> Shape:
+        return merge(Drawing, *layers, read_assignments([f"shape={named.format(then)}"])).shape
+
+    radius = {"shape": {"radius": 2}}
+    assert shape(radius, then="circle") == Circle(radius=2.0)
+    assert shape(radius, then="ring") == Ring()  # it has a radius too, which was not meant
+    assert shape(radius, then="square") == Square()
+    assert shape({"shape": "ring"}, radius, then="ring") == Ring(radius=2.0)
+    assert shape({"shape": "ring"}, radius, then="circle") == Circle()
+
+
+@pytest.mark.parametrize("outside", [{}, {"shape": "ring"}], ids=["default", "named"])
+def test_so_are_those_of_a_choice_within_another(outside: Mapping[str, Any]) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Nested:
+        shape: Shape = field(default_factory=Circle if outside else Ring)
+
+    layers = outside, {"shape": {"inside": {"radius": 2}}}
+    assert merge(Nested, *layers, read_assignments(["shape.inside=circle"])).shape == Ring(inside=Circle(radius=2.0))
+    assert merge(Nested, *layers, read_assignments(["shape.inside=ring"])).shape == Ring(inside=Ring())
+
+
+def test_recipes_that_are_extended_are_layers_with_kinds_in_force(tmp_path: Path) -> None:
+    (tmp_path / "radius.yaml").write_text("shape: {radius: 2}\n")
+    (tmp_path / "ring.yaml").write_text("shape: ring\n")
+    (tmp_path / "over.yaml").write_text("extends: radius.yaml\nothers: []\n")
+    found = {}
+    for bases in ("radius, ring", "ring, radius", "ring, over", "over, ring"):
+        words = [f"{base}.yaml" for base in bases.split(", ")]
+        (tmp_path / "mine.yaml").write_text(f"extends: [{', '.join(words)}]\n")
+        found[bases] = merge(Drawing, read_recipe(Drawing, tmp_path / "mine.yaml")).shape
+    assert found == {
+        "radius, ring": Ring(),
+        "ring, radius": Ring(radius=2.0),
+        "ring, over": Ring(radius=2.0),  # that a recipe of its own would be a circle counts for nothing
+        "over, ring": Ring(),
+    }
+
+
 def test_choices_round_trip() -> None:
     drawing = Drawing(shape=Square(side=2.0), others=(Circle(),))
     assert merge(Drawing, as_settings(drawing)) == drawing
@@ -169,6 +218,14 @@ def test_choices_round_trip() -> None:
 def test_wrong_choices_are_explained(assignment: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         merge(Drawing, read_assignments([assignment]))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("sqare", "unknown shape 'sqare'"), (["square"], "shape: expected the name of a shape")]
+)
+def test_wrong_names_are_explained_under_settings_too(name: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        merge(Drawing, {"shape": {"name": name, "side": 2}}, {"shape": {"side": 3}})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,13 +254,15 @@ def test_recipes_extend_others(tmp_path: Path) -> None:
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "a.yaml").write_text("name: a\noptim: {lr: 0.1, nesterov: true}\n")
     (tmp_path / "b.yaml").write_text("extends: base/a.yaml\noptim: {lr: 0.2}\n")
-    config = merge(Config, read_recipe(tmp_path / "b.yaml"))
+    config = merge(Config, read_recipe(Config, tmp_path / "b.yaml"))
     assert (config.name, config.optim.lr, config.optim.nesterov) == ("a", 0.2, True)
 
 
 @pytest.mark.parametrize("pair", [("shape=circle", "shape.radius=3"), ("shape.radius=3", "shape=circle")], ids=str)
 def test_a_name_and_its_settings_come_in_either_order(pair: tuple[str, str]) -> None:
     assert merge(Drawing, read_assignments(pair)).shape == Circle(radius=3.0)
+    other = [word.replace("circle", "ring") for word in pair]  # also where the name is not the default's
+    assert merge(Drawing, {"shape": {"radius": 2}}, read_assignments(other)).shape == Ring(radius=3.0)
     recipe = {"shape": {"name": "circle", "radius": 2.0}}
     assert merge(Drawing, recipe, read_assignments(["shape=circle"])).shape == Circle(radius=2.0)  # as it was
     assert merge(Drawing, recipe, read_assignments(["shape=square"])).shape == Square()  # of another kind: anew
@@ -212,19 +271,20 @@ def test_a_name_and_its_settings_come_in_either_order(pair: tuple[str, str]) -> 
 def test_recipes_extend_those_of_the_package_by_name(tmp_path: Path) -> None:
     for name in ("quickstart/proco", "quickstart/proco.yaml"):
         (tmp_path / "mine.yaml").write_text(f"extends: {name}\nepochs: 3\n")
-        assert read_recipe(tmp_path / "mine.yaml") == read_recipe(RECIPES / "quickstart" / "proco.yaml") | {"epochs": 3}
+        shipped = read_recipe(Config, RECIPES / "quickstart" / "proco.yaml")
+        assert read_recipe(Config, tmp_path / "mine.yaml") == shipped | {"epochs": 3}
     (tmp_path / "mine.yaml").write_text("extends: quickstart/prcoo\n")
     with pytest.raises(ConfigError, match=r"mine\.yaml extends quickstart/prcoo, but there is no file .*prcoo, and no"):
-        read_recipe(tmp_path / "mine.yaml")
+        read_recipe(Config, tmp_path / "mine.yaml")
 
 
 def test_what_is_no_recipe_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("# nothing yet\n")
     with pytest.raises(ConfigError, match=r"empty\.yaml is empty; a recipe holds settings"):
-        read_recipe(tmp_path / "empty.yaml")
+        read_recipe(Config, tmp_path / "empty.yaml")
     (tmp_path / "broken.yaml").write_text("a: [1\nb: 2\n")
     with pytest.raises(ConfigError, match=r"is not valid YAML: .* line 1, column 4") as raised:
-        read_recipe(tmp_path / "broken.yaml")
+        read_recipe(Config, tmp_path / "broken.yaml")
     assert "unicode string" not in str(raised.value)
 
 
@@ -234,7 +294,7 @@ def test_recipes_extend_several(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("extends: [a.yaml, b.yaml]\noptim: {lr: 0.3}\n")
     (tmp_path / "d.yaml").write_text("extends: [b.yaml, a.yaml]\n")
     (tmp_path / "e.yaml").write_text("extends: [c.yaml, d.yaml]\n")  # both extend a, which is no circle
-    found = {name: merge(Config, read_recipe(tmp_path / f"{name}.yaml")) for name in "cde"}
+    found = {name: merge(Config, read_recipe(Config, tmp_path / f"{name}.yaml")) for name in "cde"}
     assert {name: (config.name, config.optim.lr) for name, config in found.items()} == {
         "c": ("b", 0.3),
         "d": ("a", 0.1),
@@ -247,10 +307,10 @@ def test_recipes_that_extend_themselves_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("extends: b.yaml\n")
     (tmp_path / "b.yaml").write_text("extends: a.yaml\n")
     with pytest.raises(ConfigError, match="extends itself"):
-        read_recipe(tmp_path / "a.yaml")
+        read_recipe(Config, tmp_path / "a.yaml")
     (tmp_path / "c.yaml").write_text("extends: 3\n")
     with pytest.raises(ConfigError, match="extends: expected the path of a recipe, or several in a list, got 3"):
-        read_recipe(tmp_path / "c.yaml")
+        read_recipe(Config, tmp_path / "c.yaml")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,4 +342,4 @@ def test_a_file_beside_the_recipe_goes_before_one_of_the_package(tmp_path: Path)
     (tmp_path / "quickstart").mkdir()
     (tmp_path / "quickstart" / "proco.yaml").write_text("epochs: 3\n")
     (tmp_path / "mine.yaml").write_text("extends: quickstart/proco.yaml\n")
-    assert read_recipe(tmp_path / "mine.yaml") == {"epochs": 3}
+    assert read_recipe(Config, tmp_path / "mine.yaml") == {"epochs": 3}

@@ -40,16 +40,16 @@ class Choice:
     registry: ClassVar[Registry[Any]]
 
 
-def read_recipe(path: Path) -> dict[str, Any]:
-    """Read a YAML file of settings.
+def read_recipe(kind: type[Any], path: Path) -> dict[str, Any]:
+    """Read a YAML file of settings of a config dataclass.
 
     Its `extends: FILE`, relative to it, or the name of a recipe that ships with the package, is what its settings go
     over; of `[FILE, FILE]` the second goes over the first.
     """
-    return _read_chain(path, ())
+    return _read_chain(kind, path, ())
 
 
-def _read_chain(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
+def _read_chain(kind: type[Any], path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
     if path.resolve() in extended_by:
         raise ConfigError(f"{path} extends itself, by way of {extended_by[-1].name}.")
     content = _read_yaml(path)
@@ -58,7 +58,7 @@ def _read_chain(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
     if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
         raise _MismatchError("extends", "the path of a recipe, or several in a list", bases)
     chain = (*extended_by, path.resolve())
-    return overlay(*(_read_chain(_find_base(path, base), chain) for base in bases), content)
+    return overlay(kind, *(_read_chain(kind, _find_base(path, base), chain) for base in bases), content)
 
 
 def _find_base(path: Path, base: str) -> Path:
@@ -110,13 +110,13 @@ def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             raise ConfigError(f"{name}: cannot read the value {text!r}.") from error
         for part in reversed(name.split(".")):
             value = {part: value}
-        settings = overlay(settings, value)
+        settings = overlay(None, settings, value)
     return settings
 
 
 def merge(kind: type[C], *layers: Settings) -> C:
     """Build a config dataclass from its defaults and layers of settings, later ones winning."""
-    return _build(kind, overlay(*layers), "")
+    return _build(kind, overlay(kind, *layers), "")
 
 
 def as_settings(config: object) -> dict[str, Any]:
@@ -126,19 +126,27 @@ def as_settings(config: object) -> dict[str, Any]:
     return settings | {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
 
 
-def overlay(*layers: Settings) -> dict[str, Any]:
-    """Return layers of settings as one, later ones winning; settings of another choice replace those of the first."""
+def overlay(kind: type[Any] | None, *layers: Settings) -> dict[str, Any]:
+    """Return layers of settings as one, later ones winning; settings of another choice replace those of the first.
+
+    kind: the dataclass they are of, which says whose settings without a name are where no layer below names a choice:
+    the default's. None where that is not known, or all are one layer; they then go with a name that comes after them.
+    """
+    fields = {} if kind is None else {field.name: field for field in dataclasses.fields(kind)}
     base: dict[str, Any] = {}
     for layer in layers:
         for name, value in layer.items():
-            old = base.get(name)
+            old, field = base.get(name), fields.get(name)
+            # Only where a name comes over them: else these layers may yet go, as one, over another than the default.
+            if field is not None and (isinstance(value, str) or (isinstance(value, Mapping) and "name" in value)):
+                old = _named(old, field)
             # A choice given by its name alone goes with settings of that choice, in whichever order they come.
             if isinstance(value, Mapping) and isinstance(old, str):
                 old = {"name": old}
             if isinstance(value, str) and isinstance(old, Mapping) and old.get("name", value) == value:
                 old, value = {**old, "name": value}, {}
             if isinstance(value, Mapping) and isinstance(old, Mapping) and _same_kind(old, value):
-                value = overlay(old, value)
+                value = overlay(_kind_of(old, field), old, value)
             base[name] = value
     return base
 
@@ -175,6 +183,17 @@ def _named(value: Any, field: "dataclasses.Field[Any]") -> Any:
     if isinstance(default, Choice) and isinstance(value, Mapping) and "name" not in value:
         return {"name": default.registry.name_of(type(default)), **value}
     return value
+
+
+def _kind_of(settings: Settings, field: "dataclasses.Field[Any] | None") -> type[Any] | None:
+    """Return the dataclass that settings are of, as far as the field's default tells."""
+    if field is None:
+        return None
+    default = _default(field)
+    if isinstance(default, Choice):
+        chosen = _named(settings, field)["name"]
+        return next((kind for name, kind in default.registry.items() if name == chosen), None)  # wrong: said when built
+    return type(default) if dataclasses.is_dataclass(default) else None
 
 
 def _names_below(field: "dataclasses.Field[Any]") -> list[str]:

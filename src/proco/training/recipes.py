@@ -47,7 +47,7 @@ def load_recipe(name: str, *overrides: Settings) -> TrainConfig:
     Relative places of the data are from the working directory. They are made absolute, so that what a run notes means
     the same from anywhere.
     """
-    return _from_anywhere(merge(TrainConfig, read_recipe(find_recipe(name)), *overrides))
+    return _from_anywhere(merge(TrainConfig, read_recipe(TrainConfig, find_recipe(name)), *overrides))
 
 
 def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainConfig:
@@ -58,7 +58,8 @@ def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainCo
     is a weak one, whatever the method: policies found on other data need not suit this. A teacher whose own are not
     named has those of the run.
     """
-    base, recipe = read_recipe(RECIPES / "_own_data.yaml"), {} if name is None else read_recipe(find_recipe(name))
+    base = read_recipe(TrainConfig, RECIPES / "_own_data.yaml")
+    recipe = {} if name is None else read_recipe(TrainConfig, find_recipe(name))
     if not isinstance(data := recipe.get("data", {}), dict):  # not to be hidden under the source that is given
         raise ConfigError(f"data: expected settings of its own, got {data!r}.")
     if "source" in data:
@@ -66,7 +67,7 @@ def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainCo
     if any("path" in _source(layer) for layer in overrides):
         raise ConfigError("--data and data.source.path both say where the data lies; give one of them.")
     source = {"data": {"source": as_settings(source_of(path))}}
-    settings = overlay(base, recipe, source, *overrides)
+    settings = overlay(TrainConfig, base, recipe, source, *overrides)
     config = merge(TrainConfig, settings)
     if not _names_views(settings["method"]):
         config = replace(config, method=_with_views(config.method, (Weak(),)))

@@ -101,7 +101,7 @@ class RunFolder:
         """Read the settings of the run."""
         if not self.is_begun:
             raise RunError(f"{self.path} is not a run folder: it has no {self.config_file.name}.")
-        return merge(TrainConfig, read_recipe(self.config_file))
+        return merge(TrainConfig, read_recipe(TrainConfig, self.config_file))
 
     def require_settings(self, config: TrainConfig) -> None:
         """Refuse other settings than those of the run in the folder, where there is one."""

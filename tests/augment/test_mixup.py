@@ -44,3 +44,8 @@ def test_a_tiny_alpha_gives_no_holes() -> None:
 def test_wrong_alpha_is_refused(alpha: float) -> None:
     with pytest.raises(ConfigError, match=r"mixup\.alpha must be positive"):
         Mixup(alpha=alpha)
+
+
+def test_what_is_no_probability_is_refused_by_its_name() -> None:
+    with pytest.raises(ConfigError, match=r"mixup\.probability lies between 0 and 1; got -0.5"):
+        Mixup(probability=-0.5)

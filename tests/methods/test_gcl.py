@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.methods.small import COUNTS, LABELS, TASK, make_network, outputs_of
 
-from proco.augment.mixup import Mixup
+from proco.augment import Mixup
 from proco.errors import ConfigError
 from proco.losses import GaussianCloudedLoss
 from proco.methods.gcl import Gcl
@@ -43,11 +43,11 @@ def test_settings_reach_the_losses() -> None:
 
 def test_images_are_mixed_with_others_that_are_drawn_alike() -> None:
     method = Gcl(sampler="square_root", mixup=0.4)
-    assert [stage.paste for stage in method.stages(TASK, 1)] == [
+    assert [stage.blend for stage in method.stages(TASK, 1)] == [
         Mixup(sampler="square_root", alpha=0.4),
         Mixup(sampler="class_balanced", alpha=0.4),
     ]
-    assert [stage.paste for stage in Gcl(mixup=0.0).stages(TASK, 1)] == [None, None]
+    assert [stage.blend for stage in Gcl(mixup=0.0).stages(TASK, 1)] == [None, None]
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -58,7 +58,7 @@ def test_a_mixed_image_is_of_both_its_classes(number: int) -> None:
     network = make_network(Gcl())
     outputs = outputs_of(network, 1)
     share, pasted = torch.linspace(0, 1, len(LABELS)), LABELS.flip(0)
-    targets = Targets.of(LABELS)._replace(pasted=pasted, share=share)
+    targets = Targets.of(LABELS)._replace(others=pasted, share=share)
     criterion = criterion_of(stage)
     logits = outputs[0].logits
     expected = share * criterion(logits, LABELS) + (1 - share) * criterion(logits, pasted)

@@ -23,7 +23,7 @@ TERM = ProCoPlus(classification=STRONGER).stages(TASK, 1)[0].terms["logit_adjust
 
 def test_both_classes_count_by_the_area_they_cover() -> None:
     share, pasted = torch.tensor([0.75, 1.0, 0.5, 0.2]), torch.tensor([1, 0, 2, 0])
-    targets = Targets.of(LABELS)._replace(pasted=pasted, share=share)
+    targets = Targets.of(LABELS)._replace(others=pasted, share=share)
     log_probabilities = (VIEW.logits + 1.3 * (COUNTS / COUNTS.sum()).log()).log_softmax(1)
     expected = sum(
         -part * row[y] - (1 - part) * row[other]
@@ -41,7 +41,7 @@ def test_boxes_are_pasted_where_the_classifier_learns() -> None:
     paste = Paste(probability=0.3)
     (joint,) = ProCoPlus(paste=paste).stages(TASK, 5)
     representation, classifier = ProCoPlus(paste=paste, classifier_epochs=2).stages(TASK, 5)
-    assert [stage.paste for stage in (joint, representation, classifier)] == [paste, None, paste]
+    assert [stage.blend for stage in (joint, representation, classifier)] == [paste, None, paste]
     assert not isinstance(representation.terms["proco"].term, SharedClassification)
     for stage in (joint, classifier):
         assert isinstance(stage.terms["logit_adjustment"].term, SharedClassification)

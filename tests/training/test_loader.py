@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
+from proco.augment import Blend, Mixup, Paste
 from proco.augment.auto import Auto
-from proco.augment.paste import Paste
 from proco.augment.plain import Plain
 from proco.augment.sim import Sim
 from proco.augment.weak import Weak
@@ -63,23 +63,23 @@ def test_boxes_of_other_images_are_pasted_into_the_first_view(tiny_dataset: Data
         size=(8, 8),
         seed=0,
         device=torch.device("cpu"),
-        paste=Paste(probability=0.5, sampler="class_balanced"),
+        blend=Paste(probability=0.5, sampler="class_balanced"),
     )
     drawn = loader.draw(0)
-    assert drawn.pasted is not None
+    assert drawn.others is not None
     shares = []
     for number, (views, targets) in enumerate(loader.batches(0)):
         slots = slice(8 * number, 8 * number + 8)
         own = train.images.pixels[drawn.own.positions[slots]]
-        other = train.images.pixels[drawn.pasted.drawn.positions[slots]]
+        other = train.images.pixels[drawn.others.drawn.positions[slots]]
         assert torch.equal(views[1], own)
         from_own, from_other = views[0] == own, views[0] == other
         assert (from_own | from_other).all()
         is_pasted = targets.share < 1
         assert torch.equal(views[0][~is_pasted], own[~is_pasted])
         assert (from_own.all(dim=1).float().mean(dim=(1, 2)) >= targets.share - 1e-6).all()
-        other_labels = train.labels[drawn.pasted.drawn.positions[slots]]
-        assert torch.equal(targets.pasted, torch.where(is_pasted, other_labels, targets.labels))
+        other_labels = train.labels[drawn.others.drawn.positions[slots]]
+        assert torch.equal(targets.others, torch.where(is_pasted, other_labels, targets.labels))
         shares.append(targets.share)
     share = torch.cat(shares)
     assert 0.2 < (share < 1).float().mean() < 0.8
@@ -89,7 +89,7 @@ def test_boxes_of_other_images_are_pasted_into_the_first_view(tiny_dataset: Data
 def test_an_epoch_is_the_same_with_and_without_pasting_but_for_the_boxes(tiny_dataset: Dataset) -> None:
     plain = make_loader(tiny_dataset).draw(2)
     loader = make_loader(tiny_dataset)
-    loader.paste = Paste()
+    loader.blend = Paste()
     assert torch.equal(loader.draw(2).own.positions, plain.own.positions)
     assert all(torch.equal(a, b) for a, b in zip(loader.draw(2).own.randoms, plain.own.randoms, strict=True))
 
@@ -99,11 +99,11 @@ def test_no_image_comes_twice_in_an_epoch_of_instances(tiny_dataset: Dataset) ->
     assert len(positions.unique()) == len(positions) == 56
 
 
-@pytest.mark.parametrize("paste", [None, Paste()])
-def test_views_do_not_depend_on_the_batch_size(tiny_dataset: Dataset, paste: Paste | None) -> None:
+@pytest.mark.parametrize("blend", [None, Paste(), Mixup()])
+def test_views_do_not_depend_on_the_batch_size(tiny_dataset: Dataset, blend: Blend | None) -> None:
     loaders = [make_loader(tiny_dataset, batch_size=size) for size in (8, 16)]
     for loader in loaders:
-        loader.paste = paste
+        loader.blend = blend
     (small, small_labels), (large, large_labels) = (epoch_of(loader, 5) for loader in loaders)
     assert (len(small_labels), len(large_labels)) == (56, 48)  # and yet
     assert torch.equal(small[:, :48], large)
@@ -139,10 +139,10 @@ def test_seed_decides_on_each_thing_that_is_drawn(tiny_dataset: Dataset) -> None
     assert not torch.equal(one.own.positions, other.own.positions)
     windows = [make_loader(tiny_dataset, views=(Sim(),), seed=seed).draw(0).own.randoms[0] for seed in (0, 1)]
     assert not torch.equal(*windows)
-    assert one.pasted is not None
-    assert other.pasted is not None
-    assert not torch.equal(one.pasted.drawn.positions, other.pasted.drawn.positions)
-    assert not torch.equal(one.pasted.boxes.side, other.pasted.boxes.side)
+    assert one.others is not None
+    assert other.others is not None
+    assert not torch.equal(one.others.drawn.positions, other.others.drawn.positions)
+    assert not torch.equal(one.others.choices.side, other.others.choices.side)
 
 
 def test_what_is_drawn_together_is_drawn_apart(tiny_dataset: Dataset) -> None:
@@ -151,11 +151,11 @@ def test_what_is_drawn_together_is_drawn_apart(tiny_dataset: Dataset) -> None:
     by_the_changes = loader.views[0].window.draw(57, generator_for(0, 0, "view", 0))
     assert not torch.equal(loader.draw(0).own.randoms[0], by_the_changes)
     pasting = paste_loader(tiny_dataset)
-    drawn = pasting.draw(0).pasted
+    drawn = pasting.draw(0).others
     assert drawn is not None
-    assert pasting.paste is not None
-    by_the_order = pasting.paste.draw(len(drawn.drawn.positions), generator_for(0, 0, "pasted order"))
-    assert not torch.equal(drawn.boxes.side, by_the_order.side)
+    assert pasting.blend is not None
+    by_the_order = pasting.blend.draw(len(drawn.drawn.positions), generator_for(0, 0, "pasted order"))
+    assert not torch.equal(drawn.choices.side, by_the_order.side)
 
 
 @pytest.mark.parametrize("world_size", [2, 4])
@@ -207,23 +207,23 @@ def test_balanced_sampler_reaches_the_batches(tiny_dataset: Dataset) -> None:
 
 
 def paste_loader(dataset: Dataset, **changes: Any) -> EpochLoader:
-    settings = {"paste": Paste(), "batch_size": 8, "device": torch.device("cpu"), "seed": 0} | changes
+    settings = {"blend": Paste(), "batch_size": 8, "device": torch.device("cpu"), "seed": 0} | changes
     return EpochLoader(dataset.splits["train"], (Weak(padding=2), Plain()), size=(8, 8), **settings)
 
 
 def test_boxes_are_of_the_classes_the_sampler_says(tiny_dataset: Dataset) -> None:
     loader, labels = paste_loader(tiny_dataset), tiny_dataset.splits["train"].labels
-    drawn = [loader.draw(epoch).pasted for epoch in range(30)]
+    drawn = [loader.draw(epoch).others for epoch in range(30)]
     share = torch.bincount(torch.cat([labels[pasted.drawn.positions] for pasted in drawn])) / (30 * 56)
     assert (share - 0.25).abs().max() < 0.05  # 1680 draws: five standard deviations
 
 
 def test_what_is_pasted_is_drawn_for_itself_and_anew(tiny_dataset: Dataset) -> None:
-    loader = paste_loader(tiny_dataset, paste=Paste(sampler="instance"))
+    loader = paste_loader(tiny_dataset, blend=Paste(sampler="instance"))
     first, second = loader.draw(0), loader.draw(1)
-    assert not torch.equal(first.pasted.drawn.positions, first.own.positions)
-    assert not torch.equal(first.pasted.boxes.side, second.pasted.boxes.side)
-    own, pasted = first.own.choices[0], first.pasted.drawn.choices[0]
+    assert not torch.equal(first.others.drawn.positions, first.own.positions)
+    assert not torch.equal(first.others.choices.side, second.others.choices.side)
+    own, pasted = first.own.choices[0], first.others.drawn.choices[0]
     assert not torch.equal(own.top, pasted.top)
 
 

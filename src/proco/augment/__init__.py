@@ -4,6 +4,7 @@ Importing the package registers all views.
 """
 
 from proco.augment.auto import Auto
+from proco.augment.blend import Blend
 from proco.augment.choices import select, to_device
 from proco.augment.mixup import Mixup
 from proco.augment.paste import Paste
@@ -17,6 +18,7 @@ from proco.augment.window import Box, CentreWindow, RandomWindow, Window
 
 __all__ = [
     "Auto",
+    "Blend",
     "Box",
     "CentreWindow",
     "Mixup",

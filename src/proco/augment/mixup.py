@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from proco.augment.paste import Paste
+from proco.augment.blend import Blend
 from proco.errors import ConfigError
 
 
@@ -18,15 +18,13 @@ class MixupChoices(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixup(Paste):
+class Mixup(Blend):
     """Which images are mixed with another one, and with which: share x + (1 - share) x', share ~ Beta(alpha, alpha).
 
     Each image has a share and another image of its own; the original draws one share for a batch and mixes the images
     of the batch with each other.
     """
 
-    sampler: str = "instance"
-    """How the other images are drawn."""
     alpha: float = 1.0
     """Of the distribution of shares: 1 is uniform, smaller ones leave most images almost as they are."""
 

@@ -1,13 +1,13 @@
 """CutMix (Yun et al., ICCV 2019): a box of another image pasted into a view, which then shows two classes."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from proco.augment.blend import Blend
 from proco.augment.selection import where
-from proco.errors import ConfigError
 
 
 class PasteChoices(NamedTuple):
@@ -18,26 +18,19 @@ class PasteChoices(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paste:
+class Paste(Blend):
     """Which images get a box of another one, and of which."""
 
-    probability: float = 1.0
-    """That something is pasted into an image; 0 for never."""
     sampler: str = "class_balanced"
     """How the images are drawn that boxes are cut out of; class_balanced puts rare classes on many grounds."""
 
-    def __post_init__(self) -> None:
-        """Refuse what is no probability."""
-        if not 0 <= self.probability <= 1:
-            raise ConfigError(f"paste.probability lies between 0 and 1; got {self.probability:g}.")
-
-    def draw(self, size: int, generator: torch.Generator) -> Any:
-        """Draw the `PasteChoices` of size images: areas uniform in [0, 1], that is Beta(1, 1), centres anywhere."""
+    def draw(self, size: int, generator: torch.Generator) -> PasteChoices:
+        """Draw the boxes of size images: areas uniform in [0, 1], that is Beta(1, 1), centres anywhere."""
         taken, area = torch.rand(2, size, generator=generator, device=generator.device)
         side = torch.where(taken < self.probability, area.sqrt(), 0.0)
         return PasteChoices(side, torch.rand(size, 2, generator=generator, device=generator.device))
 
-    def apply(self, images: Tensor, others: Tensor, choices: Any) -> tuple[Tensor, Tensor]:
+    def apply(self, images: Tensor, others: Tensor, choices: PasteChoices) -> tuple[Tensor, Tensor]:
         """Paste boxes of others into images, both (N, C, H, W) uint8; return them and the share that is their own.
 
         The box stays where it is in the other image; what sticks out of the image is lost.

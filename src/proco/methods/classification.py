@@ -22,7 +22,7 @@ class Classification(Term):
 
 
 class SharedClassification(Term):
-    """A criterion on the first view, a part of which may show another class: share l(y) + (1 - share) l(pasted).
+    """A criterion on the first view, a part of which may show another class: share l(y) + (1 - share) l(other).
 
     criterion: from logits (N, K) and labels (N,) to losses (N,).
     """
@@ -33,6 +33,6 @@ class SharedClassification(Term):
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean loss."""
-        own, pasted = (self.criterion(outputs[0].logits, labels) for labels in (targets.labels, targets.pasted))
-        loss: Tensor = (targets.share * own + (1 - targets.share) * pasted).mean()
+        own, others = (self.criterion(outputs[0].logits, labels) for labels in (targets.labels, targets.others))
+        loss: Tensor = (targets.share * own + (1 - targets.share) * others).mean()
         return loss

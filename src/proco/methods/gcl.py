@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from proco.augment.mixup import Mixup
+from proco.augment import Mixup
 from proco.losses.gaussian_clouded import GaussianCloudedLoss
 from proco.methods.classification import SharedClassification
 from proco.methods.method import Method, Stage, Task, Term, WeightedTerm
@@ -72,7 +72,7 @@ class Gcl(TwoStage):
         )
         terms = {self.name: WeightedTerm(1.0, SharedClassification(criterion))}
         mixup = self._mixup(self.sampler)
-        return Stage(epochs=epochs, views=self.views, sampler=self.sampler, terms=terms, paste=mixup)
+        return Stage(epochs=epochs, views=self.views, sampler=self.sampler, terms=terms, blend=mixup)
 
     def second_term(self, task: Task) -> Term:
         """Return the focal loss of clouded cosines."""
@@ -90,7 +90,7 @@ class Gcl(TwoStage):
 
     def second_stage(self, task: Task) -> Stage:
         """Return the stage of the classifier, whose images are mixed too."""
-        return replace(super().second_stage(task), paste=self._mixup(self.classifier_sampler))
+        return replace(super().second_stage(task), blend=self._mixup(self.classifier_sampler))
 
     def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
         """Return cosines times the scale of the second stage, whose probabilities were learnt."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from proco.augment import Paste, View
+from proco.augment import Blend, View
 from proco.augment.auto import Auto
 from proco.config import Choice
 from proco.data.samplers import SAMPLERS
@@ -23,8 +23,8 @@ class Targets(NamedTuple):
     """What N images show."""
 
     labels: Tensor  # (N,)
-    pasted: Tensor  # (N,): the class of what was pasted into the first view; the label where nothing was
-    share: Tensor  # (N,): of the first view that is the image's own; 1 where nothing was pasted
+    others: Tensor  # (N,): the class of the other image that the first view shows; the label where it shows none
+    share: Tensor  # (N,): of the first view that is the image's own; 1 where it shows no other
     positions: Tensor  # (N,): of the images in the training split
     taught: Tensor | None = None  # (N, K): what a teacher says of the first view, where the run has one
 
@@ -91,8 +91,8 @@ class Stage:
     """What is other than in the run's settings of optimiser and schedule (`OptimConfig`), by name."""
     batch_size: int | None = None
     """Images of a step, over all ranks, where it is other than in the run's settings."""
-    paste: Paste | None = None
-    """What is pasted into the first view, whose terms then look at targets.pasted and targets.share."""
+    blend: Blend | None = None
+    """How the first view shows another image too; its terms then look at targets.others and targets.share."""
 
     def trains(self, part: str) -> bool:
         """Return whether a part of the network learns, or something in it."""

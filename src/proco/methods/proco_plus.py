@@ -48,6 +48,6 @@ class ProCoPlus(ProCo):
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:
         """Return ProCo's stages, with boxes where the classifier learns."""
         return tuple(
-            replace(stage, paste=self.paste) if stage.trains("classifier") else stage
+            replace(stage, blend=self.paste) if stage.trains("classifier") else stage
             for stage in super().stages(task, epochs)
         )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from proco.augment import Paste, View
+from proco.augment import Blend, View
 from proco.augment.choices import select, send, to_device
 from proco.data.dataset import Split
 from proco.data.images import Cut
@@ -44,16 +44,16 @@ class _Drawn(NamedTuple):
     choices: list[Any]  # per view, of what it does
 
 
-class _Pasted(NamedTuple):
-    """What is pasted into the first view of each place in the epoch."""
+class _Others(NamedTuple):
+    """What the first view of each place in the epoch shows beside its own image."""
 
     drawn: _Drawn
-    boxes: Any  # where, or how much of it
+    choices: Any  # where, or how much of it
 
 
 class _Epoch(NamedTuple):
     own: _Drawn
-    pasted: _Pasted | None
+    others: _Others | None
 
 
 class EpochLoader:
@@ -69,12 +69,12 @@ class EpochLoader:
         seed: int,
         device: torch.device,
         sampler: str = "instance",
-        paste: Paste | None = None,
+        blend: Blend | None = None,
     ) -> None:
         self.split, self.views, self.size, self.seed, self.device = split, views, size, seed, device
         self.sampler = SAMPLERS[sampler]
-        self.paste = paste if paste is not None and paste.probability else None
-        self.other_sampler = SAMPLERS[paste.sampler] if paste is not None else self.sampler
+        self.blend = blend if blend is not None and blend.probability else None
+        self.other_sampler = SAMPLERS[blend.sampler] if blend is not None else self.sampler
         self.batch_size = min(batch_size, len(split.labels) // world_size() * world_size())
         if self.batch_size % world_size() or not self.batch_size:
             raise ConfigError(
@@ -90,11 +90,11 @@ class EpochLoader:
         """Draw the order and all choices of an epoch, on the CPU; also for what does not fill a batch at its end."""
         positions = self.sampler(self.split.labels, generator_for(self.seed, epoch, "order"))
         own = self._draw(positions, self.views, epoch, "")
-        if self.paste is None:
+        if self.blend is None:
             return _Epoch(own, None)
         others = self._other_positions(len(positions), generator_for(self.seed, epoch, "pasted order"))
-        boxes = self.paste.draw(len(positions), generator_for(self.seed, epoch, "boxes"))
-        return _Epoch(own, _Pasted(self._draw(others, self.views[:1], epoch, "pasted "), boxes))
+        choices = self.blend.draw(len(positions), generator_for(self.seed, epoch, "boxes"))
+        return _Epoch(own, _Others(self._draw(others, self.views[:1], epoch, "pasted "), choices))
 
     def begin(self, epoch: int) -> Iterator[Batch]:
         """Return the batches of an epoch, the first of them made already: a GPU makes them when it gets to it."""
@@ -113,7 +113,7 @@ class EpochLoader:
         def cut(block: Tensor) -> list[Tensor]:
             with torch.cuda.stream(stream):  # in the order of the run's other work, though in another thread
                 own = self._cut(drawn.own, block.flatten())
-                return own if drawn.pasted is None else own + self._cut(drawn.pasted.drawn, block.flatten())
+                return own if drawn.others is None else own + self._cut(drawn.others.drawn, block.flatten())
 
         # Files are decoded for the next block while this one is trained on. Arrays are not worth a thread, which on a
         # CPU takes a sixth of an epoch.
@@ -134,7 +134,7 @@ class EpochLoader:
         return _Drawn(positions, views, randoms, choices)
 
     def _other_positions(self, size: int, generator: torch.Generator) -> Tensor:
-        """Return positions of size images to cut boxes out of; a sampler gives an epoch at a time."""
+        """Return positions of size other images; a sampler gives an epoch at a time."""
         positions = self.other_sampler(self.split.labels, generator)
         while len(positions) < size:
             positions = torch.cat([positions, self.other_sampler(self.split.labels, generator)])
@@ -148,13 +148,13 @@ class EpochLoader:
         made = self._change(drawn.own, slots, cuts[: len(self.views)])
         positions = send(drawn.own.positions[slots], self.device)
         targets = Targets.of(self._labels(drawn.own, slots), positions)
-        if drawn.pasted is not None:
-            assert self.paste is not None
-            (others,) = self._change(drawn.pasted.drawn, slots, cuts[len(self.views) :])
-            boxes = to_device(select(drawn.pasted.boxes, slots), self.device)
-            made[0], share = self.paste.apply(made[0], others, boxes)
-            pasted = torch.where(share < 1, self._labels(drawn.pasted.drawn, slots), targets.labels)
-            targets = targets._replace(pasted=pasted, share=share)
+        if drawn.others is not None:
+            assert self.blend is not None
+            (others,) = self._change(drawn.others.drawn, slots, cuts[len(self.views) :])
+            choices = to_device(select(drawn.others.choices, slots), self.device)
+            made[0], share = self.blend.apply(made[0], others, choices)
+            labels = torch.where(share < 1, self._labels(drawn.others.drawn, slots), targets.labels)
+            targets = targets._replace(others=labels, share=share)
         views = torch.stack([images.view(-1, local, *images.shape[1:]) for images in made], dim=1)
         columns = (target.view(-1, local) for target in targets if target is not None)
         for step_views, *step_targets in zip(views, *columns, strict=True):

@@ -145,7 +145,7 @@ class Trainer:
             seed=self.config.seed,
             device=self.device,
             sampler=stage.sampler,
-            paste=stage.paste,
+            blend=stage.blend,
         )
 
     @property

@@ -101,10 +101,17 @@ class Means(nn.Module):
         return Outputs(means, means, None)
 
 
-def test_features_are_of_all_images_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_are_of_all_images_each_on_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = torch.arange(5, dtype=torch.uint8)[:, None, None, None].expand(5, 3, 8, 8).contiguous()
-    split = Split(ArrayImages(pixels), torch.zeros(5, dtype=torch.long))
+    split = Split(ArrayImages(pixels), torch.tensor([7, 6, 5, 4, 3]))
     monkeypatch.setattr(evaluate_module, "_BATCH_BYTES", 2 * 3 * 8 * 8)
-    monkeypatch.setattr(evaluate_module, "world_size", lambda: 2)  # every rank sees them all
-    features = features_of(Means(), split, size=(8, 8), centre=1.0, device=torch.device("cpu"))
-    assert features.tolist() == [[0.0], [1.0], [2.0], [3.0], [4.0]]
+
+    def seen() -> list[tuple[float, int]]:
+        features, labels = features_of(Means(), split, size=(8, 8), centre=1.0, device=torch.device("cpu"))
+        return list(zip(features[:, 0].tolist(), labels.tolist(), strict=True))
+
+    assert seen() == [(0.0, 7), (1.0, 6), (2.0, 5), (3.0, 4), (4.0, 3)]
+    monkeypatch.setattr(evaluate_module, "world_size", lambda: 2)
+    assert seen() == [(0.0, 7), (2.0, 5), (4.0, 3)]
+    monkeypatch.setattr(evaluate_module, "rank", lambda: 1)
+    assert seen() == [(1.0, 6), (3.0, 4)]

@@ -135,7 +135,7 @@ class Network(nn.Module):
             )
 
     def fit_classifier(self, features: Tensor, labels: Tensor) -> None:
-        """Show the features (n, d) and labels (n,) of all training images to classifiers that are fitted to them."""
+        """Show the features (n, d) and labels (n,) of this rank's training images to classifiers fitted to them."""
         heads = list(self.classifier) if isinstance(self.classifier, ExpertHeads) else [self.classifier]
         for head, part in zip(heads, features.chunk(len(heads), dim=1), strict=True):
             if isinstance(head, FittedClassifier):

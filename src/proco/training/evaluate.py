@@ -39,8 +39,7 @@ def evaluate(
     """
     class_counts = class_counts.to(device)
     evaluation = Evaluation(len(class_counts), class_counts, device)
-    own = torch.arange(len(split.labels))[rank() :: world_size()]
-    for positions, outputs in _outputs(network, split, own, size, centre, device, autocast):
+    for positions, outputs in _outputs(network, split, _own_positions(split), size, centre, device, autocast):
         evaluation.update(predict(outputs, class_counts), send(split.labels[positions], device))
     wait_for(device)
     return evaluation.metrics()
@@ -55,11 +54,16 @@ def features_of(
     centre: float,
     device: torch.device,
     autocast: torch.dtype | None = None,
-) -> Tensor:
-    """Return the features (n, d) of all images of a split, as evaluation sees them; every rank looks at all of them."""
-    positions = torch.arange(len(split.labels))
-    looks = _outputs(network, split, positions, size, centre, device, autocast)
-    return torch.cat([outputs.features for _, outputs in looks])
+) -> tuple[Tensor, Tensor]:
+    """Return features (n, d), as evaluation sees them, and labels (n,) of this rank's part of the images of a split."""
+    own = _own_positions(split)
+    looks = _outputs(network, split, own, size, centre, device, autocast)
+    return torch.cat([outputs.features for _, outputs in looks]), send(split.labels[own], device)
+
+
+def _own_positions(split: Split) -> Tensor:
+    """Return the positions of the images that this rank looks at."""
+    return torch.arange(len(split.labels))[rank() :: world_size()]
 
 
 def _outputs(

@@ -347,10 +347,9 @@ class Trainer:
         network = self.evaluated_network
         if network.is_fitted:
             train, device = self.dataset.splits["train"], self.device
-            features = features_of(
-                network, train, size=self.size, centre=self.config.data.centre, device=device, autocast=self.autocast
-            )
-            network.fit_classifier(features, train.labels.to(device))
+            centre, autocast = self.config.data.centre, self.autocast
+            seen = features_of(network, train, size=self.size, centre=centre, device=device, autocast=autocast)
+            network.fit_classifier(*seen)
 
     def _learnt(self) -> dict[str, nn.Module]:
         """Return what has a state beyond a stage, by the names that checkpoints have for it."""

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 class FittedClassifier(nn.Module, ABC):
     """A classifier that looks at the features of all training images before it is evaluated.
 
-    The trainer calls `fit` before each evaluation; what is found is in buffers, and so in the weights that are kept.
+    The trainer calls `fit` before each evaluation, on every rank with a part of the images; what is found is in buffers,
+    the same on all ranks, and so in the weights that are kept.
     """
 
     @abstractmethod
     def fit(self, features: Tensor, labels: Tensor) -> None:
-        """Take in the features (n, d) and labels (n,) of all training images, as the network sees them in use."""
+        """Take in this rank's training images: features (n, d), as the network sees them in use, and labels (n,)."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from proco.distributed import all_reduce_sum
 from proco.models.heads.fitted import FittedClassifier
 from proco.models.heads.otherwise import EvaluatesOtherwise
 
@@ -39,11 +40,11 @@ class NearestMeanClassifier(nn.Linear, FittedClassifier, EvaluatesOtherwise):
 
     @torch.no_grad()
     def fit(self, features: Tensor, labels: Tensor) -> None:
-        """Take the class means of the features (n, d) with labels (n,) of all training images."""
+        """Take the class means over all ranks, of each the features (n, d) and labels (n,) of its training images."""
         features = features.to(self.means.dtype)
-        self.centre.copy_(features.mean(dim=0))
-        sums = torch.zeros_like(self.means).index_add_(0, labels, self._compared(features))
-        counts = torch.bincount(labels, minlength=len(sums))
+        counts = all_reduce_sum(torch.bincount(labels, minlength=len(self.means)))
+        self.centre.copy_(all_reduce_sum(features.sum(dim=0)) / counts.sum())
+        sums = all_reduce_sum(torch.zeros_like(self.means).index_add_(0, labels, self._compared(features)))
         self.means.copy_(sums / counts.clamp_min(1)[:, None])
         self.is_known.copy_(counts > 0)
         self.was_fitted.fill_(True)

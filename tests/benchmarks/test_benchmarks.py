@@ -37,6 +37,15 @@ def test_augment(tmp_path: Path) -> None:
         assert abs(row["share"] * row["views/s"] / row["network views/s"] - 1) < 1e-6
 
 
+def test_precision(tmp_path: Path) -> None:
+    sizes = ["--backbones", "resnet32", "timm/convnext_atto", "--batch", "4", "--seconds", "0.1"]
+    rows = rows_of("benchmarks.precision", tmp_path, *sizes)
+    assert [row["backbone"] for row in rows] == ["resnet32", "timm/convnext_atto"]
+    for row in rows:
+        assert row["batch"] == 4
+        assert abs(row["ratio"] * row["bfloat16 ms"] / row["float32 ms"] - 1) < 1e-6
+
+
 def test_bessel(tmp_path: Path) -> None:
     rows = {row["method"]: row for row in rows_of("benchmarks.bessel", tmp_path, "--size", "500", "--dims", "1024")}
     assert rows["proco float64"]["lost"] == rows["proco float32"]["lost"] == 0

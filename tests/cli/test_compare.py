@@ -64,12 +64,19 @@ def test_several_processes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         (["data.size=3"], "data"),
         (["engine.deterministic=true"], "engine.deterministic"),
         (["engine.precision=float64"], "engine.precision"),
+        (["engine.precision=bfloat16"], ""),  # as a GPU takes it by itself
+        (["engine.precision=float32", "engine.deterministic=true"], "engine.deterministic"),
         (["epochs=1"], "epochs"),
     ],
     ids=str,
 )
 def test_the_ledger_takes_what_changes_no_result(words: list[str], expected: str) -> None:
-    assert _changes_the_result(read_assignments(words)) == expected
+    assert _changes_the_result(read_assignments(words), ["cifar100_lt/proco_100", "quickstart/crt"]) == expected
+
+
+def test_a_precision_that_a_recipe_names_is_part_of_it() -> None:
+    recipes = ["cifar100_lt/proco_100", "cifar100_lt/ablations/proco_float32"]
+    assert _changes_the_result({"engine": {"precision": "bfloat16"}}, recipes) == "engine.precision"
 
 
 def run_of(recipe: str, split: str, data: str, data_hash: str) -> _Run:

@@ -57,10 +57,13 @@ def compare(
     )
     load = load_recipe if data is None else partial(load_own_data, data.resolve())
     configs = {(recipe, seed): load(recipe, overrides, {"seed": seed}) for recipe in recipes for seed in all_seeds}
-    if results is not None and (changed := "--data" if data is not None else _changes_the_result(overrides)):
-        raise ConfigError(
-            f"--results keeps what recipes give as they stand; {changed} changes that. Write a recipe that extends it."
-        )
+    if results is not None:
+        changed = "--data" if data is not None else _changes_the_result(overrides, recipes)
+        if changed:
+            raise ConfigError(
+                f"--results keeps what recipes give as they stand; {changed} changes that. Write a recipe that extends "
+                "it."
+            )
     out.mkdir(parents=True, exist_ok=True)
     runs = [
         _Run(f"{number + 1} of {len(configs)}", recipe, config, RunFolder(run_folder(out, recipe, seed)))
@@ -186,9 +189,13 @@ def _shared_engine(engines: "list[EngineConfig]", lanes: int) -> "Iterator[torch
         yield find_device(engines[0].device)
 
 
-def _changes_the_result(overrides: dict[str, Any]) -> str:
-    """Return the first setting that changes more than where the data lies and how the work is done, if any."""
+def _changes_the_result(overrides: dict[str, Any], recipes: list[str]) -> str:
+    """Return the first setting that changes more than where the data lies and how the work is done, if any.
+
+    A recipe that leaves the precision to the machine stands as it is where the precision of some machine is named.
+    """
     from proco.data.source import Source
+    from proco.training.recipes import load_recipe
     from proco.training.settings import EngineConfig
 
     places = {"download", *(place for kind in Source.registry.values() for place in kind.places())}
@@ -197,7 +204,11 @@ def _changes_the_result(overrides: dict[str, Any]) -> str:
             continue
         if name != "engine":
             return name
-        if changing := set(EngineConfig.rounding) & set(value):
+        changing = set(EngineConfig.rounding) & set(value)
+        is_left_open = all(load_recipe(recipe).engine.precision == "auto" for recipe in recipes)
+        if is_left_open and value.get("precision") in EngineConfig.automatic:
+            changing.remove("precision")
+        if changing:
             return f"engine.{min(changing)}"
     return ""
 

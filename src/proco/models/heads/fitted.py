@@ -8,8 +8,8 @@ from torch import Tensor, nn
 class FittedClassifier(nn.Module, ABC):
     """A classifier that looks at the features of all training images before it is evaluated.
 
-    The trainer calls `fit` before each evaluation, on every rank with a part of the images; what is found is in buffers,
-    the same on all ranks, and so in the weights that are kept.
+    The trainer calls `fit` before each evaluation, on every rank with a part of the images; what is found is in
+    buffers, the same on all ranks, and so in the weights that are kept.
     """
 
     @abstractmethod

@@ -9,6 +9,7 @@ import typer
 
 from proco import __version__
 from proco.cli import catalogue, compare, data, evaluate, info, train
+from proco.cli.memory import keep_freed_memory
 from proco.errors import ProCoError
 
 app = typer.Typer(
@@ -48,6 +49,7 @@ def main() -> None:
     # Threads that wait for each other sleep instead of spinning: a tenth slower on an idle CPU, but on a busy one
     # spinning makes a step ten times slower. OpenMP reads this when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    keep_freed_memory()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter that a terminal does not have must not end a run

@@ -43,6 +43,9 @@ entries in `results/`, are made by
 proco compare RECIPE... --seeds 0 1 2 --lanes 4 --results results data.source.path=PATH
 ```
 
+On a CPU there are no lanes, and `engine.precision=bfloat16` rounds products as GPUs do by themselves; "All runs" says
+which runs were made so.
+
 """
 
 
@@ -314,7 +317,8 @@ def _time(runs: Runs) -> str:
 
 Seconds of a run, its evaluations included: mean (number of runs). "alone": it had the GPU to itself. "side by side": as
 many as "lanes" says shared the GPU; their seconds are divided by that number, which is what a run costs while all lanes
-are busy with their like: beside slower runs it takes as long as they do, as `proco_plus_100_untaught` did.
+are busy with their like: beside slower runs it takes as long as they do, as `proco_plus_100_untaught` did. Runs on a
+CPU had other work beside them, and their seconds say little; those that go on from another's count its seconds too.
 
 {time_table(runs)}"""
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from benchmarks.measure import add_json_option, default_device, interleaved_ms, report
+from proco.cli.memory import keep_freed_memory
 from proco.models.backbones import build_backbone
 from proco.training.device import autocast_to
 
@@ -55,6 +56,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="for each backbone")
     add_json_option(parser)
     options = parser.parse_args()
+    keep_freed_memory()  # as `proco train` does
     device = default_device()
     rows = [
         measure(name, options.batch or batch, size, device, options.seconds)

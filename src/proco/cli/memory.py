@@ -11,7 +11,7 @@ def keep_freed_memory() -> None:
     """Keep freed memory for what asks next, where the C library is glibc.
 
     Every training step on a CPU asks for the blocks that the one before has freed. By default large ones go back to the
-    system each time, and come again page by page: for small networks that is a quarter of the time. The process holds
+    system each time, and come again page by page: for small networks that is up to half of the time. The process holds
     more memory so; who has set glibc's own variables for it (MALLOC_TRIM_THRESHOLD_ and its like) is left alone.
     """
     if any(name.startswith("MALLOC_") for name in os.environ):

@@ -153,6 +153,8 @@ exchanged; methods of one branch see that view alone, contrastive ones two more.
 it. "own" has the settings that the method was published with or, where there are none for this data, those nearest to
 them, as the recipe says; most crop and flip only, so that the columns do not compare with each other. What is published
 for it is mostly of the best epoch on the test set, too. A dash: it has none, or the common one is its own.
+Under the common recipe cRT, LWS, DisAlign, NCM, tau-normalisation and post-hoc logit adjustment go on from the network
+that cross-entropy has left, that of the same seed.
 
 {methods}
 

@@ -11,8 +11,13 @@ from tools.results.tables import GROUPS
 _GROUPS = {figure: name for figure, name in GROUPS.items() if figure != "top1"}
 
 
-def choice_table(runs: Runs) -> str:
-    """Return a row for each recipe and set of changes to it: its accuracy, and by how much it is above its base.
+def choice_folders(runs: Runs) -> list[str]:
+    """Return the folders of the recipes that settings were chosen by: what is in one has the same base."""
+    return sorted({_folder(entry["recipe"]) for entry in runs.choosing})
+
+
+def choice_table(runs: Runs, folder: str) -> str:
+    """Return a row for each recipe of a folder and set of changes to it: its accuracy, and what it is above its base.
 
     The base of a/b/c is a/b/base, compared with over the seeds that both have. The base comes first, then the others by
     what they gain, then the recipes that wait for a run. What was run and is no recipe any more goes by its last name,
@@ -20,10 +25,11 @@ def choice_table(runs: Runs) -> str:
     """
     grouped: dict[tuple[str, str], list[Entry]] = {}
     for entry in runs.choosing:
-        grouped.setdefault((entry["recipe"], ", ".join(runs.departures(entry))), []).append(entry)
+        if _folder(entry["recipe"]) == folder:
+            grouped.setdefault((entry["recipe"], ", ".join(runs.departures(entry))), []).append(entry)
+    base = grouped.get((f"{folder}/base", ""), [])
     rows = []
     for (recipe, changes), entries in grouped.items():
-        base = grouped.get((f"{recipe.rpartition('/')[0]}/base", ""), [])
         gains = [] if base is entries else paired(_by_seed(entries), _by_seed(base))
         about = runs.recipes.get(recipe, entries[0]["config"]).get("about", "")
         gone = f"{recipe.rpartition('/')[2]} ({entries[0]['commit'][:7]})"
@@ -37,16 +43,20 @@ def choice_table(runs: Runs) -> str:
         }
         rows.append((base is not entries, -mean(gains) if gains else 0.0, row))
     done = [row for *_, row in sorted(rows, key=lambda found: found[:2])]
-    return table([*done, *_waiting(runs, {recipe for recipe, _ in grouped})])
+    return table([*done, *_waiting(runs, folder, {recipe for recipe, _ in grouped})])
 
 
-def _waiting(runs: Runs, run: set[str]) -> list[dict[str, str]]:
-    """Return a row for each recipe that validates on left-out images and has no run."""
+def _folder(recipe: str) -> str:
+    return recipe.rpartition("/")[0]
+
+
+def _waiting(runs: Runs, folder: str, run: set[str]) -> list[dict[str, str]]:
+    """Return a row for each recipe of a folder that validates on left-out images and has no run."""
     return [
         {"recipe": name, "what it is": settings["about"], "accuracy": NO_RUN, "seeds": "-", "over base": "-"}
         | dict.fromkeys(_GROUPS.values(), "-")
         for name, settings in runs.recipes.items()
-        if settings["data"].get("left_out") and name not in run
+        if _folder(name) == folder and settings["data"].get("left_out") and name not in run
     ]
 
 

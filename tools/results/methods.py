@@ -10,6 +10,7 @@ from tools.results.tables import GROUPS
 
 OWN = "cifar100_lt/own/"
 COMBINED = "cifar100_lt/combined/"
+_NEAR = 1.0  # points that a figure may be off by the choice of images and of the epoch
 
 
 def quickstart_table(runs: Runs) -> str:
@@ -40,6 +41,25 @@ def method_table(runs: Runs) -> str:
             }
         )
     return table(rows)
+
+
+def own_sentence(runs: Runs) -> str:
+    """Return how far the methods by their own recipes are from what is published for them."""
+    distances = {}
+    for name in Method.registry:
+        own = f"{OWN}{name}_{SHORT.imbalance}"
+        ours, published = runs.spread(own), runs.paper(own)
+        if ours is not None and published is not None:
+            distances[name] = ours.mean - published
+    if not distances:
+        return "No run by a recipe for which there is a published figure yet."
+    far = {name: distance for name, distance in distances.items() if abs(distance) > _NEAR}
+    those = " and ".join(f"{name} ({distance:+.2f})" for name, distance in far.items())
+    others = f"; farther from theirs: {those}." if far else "."
+    return (
+        f"By their own recipes {len(distances) - len(far)} of {len(distances)} methods with a published figure are "
+        f"within a point of it{others}"
+    )
 
 
 def combination_table(runs: Runs) -> str:

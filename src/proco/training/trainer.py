@@ -38,6 +38,7 @@ from proco.training.renewal import Renewal
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.seeds import seed_for
 from proco.training.settings import AUTO_RATE_BATCH, TrainConfig
+from proco.training.shortage import shortage_explained
 from proco.training.teacher import Teacher, is_taught, require_teachable, taught_stages
 
 
@@ -187,7 +188,11 @@ class Trainer:
         resume: go on from the folder's last checkpoint. On a CPU the weights then end as the same bits as without the
         interruption. name: what the listener hears this run called, where it is part of another.
         """
-        with folder.held() if is_main_process() else nullcontext():
+        remedy = (
+            f"Less is needed with a batch_size below {self.batch_size} (optim.lr in proportion) or a data.size below "
+        )
+        remedy += f"{min(self.size)}, and by fewer --lanes." if lanes_now() > 1 else f"{min(self.size)}."
+        with folder.held() if is_main_process() else nullcontext(), shortage_explained(self.device, remedy):
             return self._fit(folder, listener or Silent(), resume, name)
 
     def _fit(self, folder: RunFolder, listener: Listener, resume: bool, name: str) -> dict[str, Any]:

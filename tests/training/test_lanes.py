@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,25 @@ def test_every_job_is_done_and_its_outcome_known(number_of_lanes: int) -> None:
     assert sorted(outcomes) == [0, 1, 2, 3, 4]
     assert isinstance(outcomes.pop(2).exception(), ProCoError)
     assert {number: outcome.result() for number, outcome in outcomes.items()} == {0: 0, 1: 1, 3: 9, 4: 16}
+
+
+@pytest.mark.parametrize("number_of_lanes", [1, 2])
+def test_a_job_that_failed_keeps_no_memory_from_the_others(number_of_lanes: int) -> None:
+    held: list[weakref.ref[torch.Tensor]] = []
+
+    def fail() -> None:
+        memory = torch.zeros(3)
+        held.append(weakref.ref(memory))
+        try:
+            raise RuntimeError("no more memory", memory.shape)
+        except RuntimeError as error:
+            raise ProCoError("a smaller batch") from error
+
+    outcomes = []
+    for _, outcome in in_lanes([fail] * 3, number_of_lanes, threading.Event(), CPU):
+        outcomes.append(outcome)
+        assert str(outcome.exception()) == "a smaller batch"
+    assert [reference() for reference in held] == [None] * 3  # though the outcomes are still there
 
 
 def test_one_run_works_at_a_time() -> None:

@@ -7,6 +7,7 @@ recording of a CUDA graph, is never touched by two at a time.
 """
 
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -74,6 +75,7 @@ def in_lanes(
             try:
                 outcome.set_result(job())
             except Exception as error:
+                _let_go(error)
                 outcome.set_exception(error)
             yield number, outcome
         return
@@ -158,5 +160,15 @@ def _take_turns(job: Callable[[], T]) -> T:
     try:
         with torch.cuda.stream(lane.stream):
             return job()
+    except Exception as error:
+        _let_go(error)
+        raise
     finally:
         _TURN.release()
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget what was in the places that an error passed: a run that failed must not keep its memory from others."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__

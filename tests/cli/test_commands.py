@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +21,9 @@ from typer.testing import CliRunner
 from proco.augment import Weak
 from proco.cli import main as cli
 from proco.errors import ProCoError
+from proco.losses.focal import FocalLoss
 from proco.methods import Method
+from proco.training.learner import Step
 from proco.training.ledger import read_entries
 from proco.training.run_folder import RunFolder
 
@@ -258,6 +262,30 @@ def test_failed_run_is_named_after_the_others_are_done(squares: Path) -> None:
     assert RunFolder(Path("both/good/seed0")).is_finished
 
 
+@pytest.mark.parametrize("lanes", ["1", "2"])
+def test_a_fault_in_one_run_is_shown_and_the_others_go_on(
+    squares: Path, monkeypatch: pytest.MonkeyPatch, lanes: str
+) -> None:
+    forward = FocalLoss.forward
+
+    def faulty(self: FocalLoss, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if self.gamma == 2:
+            raise RuntimeError("nobody thought of this")
+        return forward(self, logits, labels)
+
+    monkeypatch.setattr(FocalLoss, "forward", faulty)
+    for name, gamma in (("bad", 2), ("good", 1)):
+        source = f"data: {{source: {{name: arrays, path: {squares}}}}}"
+        Path(f"{name}.yaml").write_text(f"{source}\nmethod: {{name: focal, gamma: {gamma}}}\n")
+    words = ["compare", "bad.yaml", "good.yaml", "--out", "both", "--lanes", lanes, *SMALL]
+    result = CliRunner().invoke(cli.app, words)
+    assert isinstance(result.exception, ProCoError)
+    assert str(result.exception) == "1 of 2 runs failed: bad.yaml, seed 0: RuntimeError: nobody thought of this"
+    assert RunFolder(Path("both/good/seed0")).is_finished
+    assert not RunFolder(Path("both/bad/seed0")).is_finished
+    assert "in faulty" in result.output  # the place is shown
+
+
 def test_changed_data_is_noticed_and_other_data_evaluated_whole(squares: Path) -> None:
     run("train", "--data", str(squares), "--out", "run", *SMALL)
     with np.load(squares) as arrays:
@@ -467,6 +495,31 @@ def test_interrupted_run_says_how_to_go_on(squares: Path) -> None:
     assert process.returncode == 130
     assert "Continue with: proco train --resume run" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", [["train", "--out", "run"], ["compare", "squares", "--out", "run"]])
+def test_an_interrupt_that_is_lost_ends_the_run_at_its_next_step(
+    squares: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    steps = []
+    take = Step.__call__
+
+    def step(self: Step, *arguments: Any) -> Any:
+        steps.append(self)
+        if len(steps) == 2:
+            with suppress(KeyboardInterrupt):  # as a destructor does
+                signal.raise_signal(signal.SIGINT)
+        return take(self, *arguments)
+
+    monkeypatch.setattr(Step, "__call__", step)
+    Path("squares.yaml").write_text(f"data: {{source: {{name: arrays, path: {squares}}}}}\n")
+    words = [word.replace("squares", "squares.yaml") for word in command]
+    words += ["squares.yaml"] if command[0] == "train" else []
+    result = CliRunner().invoke(cli.app, [*words, *SMALL, "epochs=50"])
+    assert result.exit_code == 130
+    assert len(steps) == 2
+    assert "proco: stopped." in result.output
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_torchrun_trains_as_one_process(squares: Path) -> None:

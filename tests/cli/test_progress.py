@@ -28,7 +28,7 @@ def show(listener: ProgressBar | ProgressLines) -> None:
 
 def test_bar_begins_again_for_the_run_that_is_taught() -> None:
     console = Console(force_terminal=True, file=StringIO(), width=100)
-    bar = progress_for(console)
+    bar = progress_for(console, threading.Event())
     assert isinstance(bar, ProgressBar)
     shown = []
     refresh = bar.progress.refresh
@@ -47,7 +47,7 @@ def test_bar_begins_again_for_the_run_that_is_taught() -> None:
 
 
 def test_lines_say_whose_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = progress_for(Console(file=StringIO()))
+    lines = progress_for(Console(file=StringIO()), threading.Event())
     assert isinstance(lines, ProgressLines)
     show(lines)
     starts = [line.partition("  ")[0] for line in capsys.readouterr().out.splitlines()]
@@ -65,7 +65,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_time_left_of_a_resumed_run_is_by_the_epochs_of_this_one(
     clock: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = ProgressLines()
+    lines = ProgressLines(threading.Event())
     lines.on_start(6, 10)
     clock[0] += 120  # two epochs in two minutes: two are left
     lines.on_epoch(record(7))
@@ -73,7 +73,7 @@ def test_time_left_of_a_resumed_run_is_by_the_epochs_of_this_one(
 
 
 def test_long_epochs_speak_once_a_minute(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    lines = ProgressLines()
+    lines = ProgressLines(threading.Event())
     lines.on_start(0, 3)
     for step in range(1, 121):
         clock[0] += 1
@@ -81,18 +81,19 @@ def test_long_epochs_speak_once_a_minute(clock: list[float], capsys: pytest.Capt
     assert capsys.readouterr().out.splitlines() == ["epoch 1/3  step 60/500", "epoch 1/3  step 120/500"]
 
 
-def test_a_run_ends_at_its_next_step_when_others_are_stopped() -> None:
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_run_ends_at_its_next_step_once_it_is_to_stop(is_terminal: bool) -> None:
     stop = threading.Event()
-    lines = ProgressLines("a: ", stop)
-    lines.on_start(0, 3)
-    lines.on_step(0, 1, 2)
+    listener = progress_for(Console(force_terminal=is_terminal, file=StringIO(), width=100), stop)
+    listener.on_start(0, 3)
+    listener.on_step(0, 1, 2)
     stop.set()
     with pytest.raises(KeyboardInterrupt):
-        lines.on_step(0, 2, 2)
+        listener.on_step(0, 2, 2)
 
 
 def test_bar_of_a_resumed_run_begins_where_it_was() -> None:
-    bar = ProgressBar(Console(force_terminal=True, file=StringIO(), width=100))
+    bar = ProgressBar(threading.Event(), Console(force_terminal=True, file=StringIO(), width=100))
     with bar:
         bar.on_start(4, 8)
         assert bar.progress.tasks[0].completed == 4

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -126,22 +127,24 @@ def _read(words: list[str], seed_words: list[str]) -> tuple[list[str], list[int]
 
 
 def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path | None) -> None:
-    """Give every run its summary, and the ledger, where there is one, its entry; say which runs failed."""
+    """Give every run its summary, and the ledger, where there is one, its entry; say which runs failed, at the end."""
+    from proco.cli.interrupt import noted_interrupts
     from proco.data.prepare import SharedData
     from proco.errors import ProCoError
     from proco.training.lanes import in_lanes
     from proco.training.ledger import write_entry
 
-    stop = threading.Event()
     failures: list[str] = []
     shared = SharedData()
-    jobs = [partial(_train, run, runs, _finished_before(run, runs), shared, console, lanes, stop) for run in runs]
     try:
-        with _shared_engine([run.config.engine for run in runs], lanes) as device:
+        with _shared_engine([run.config.engine for run in runs], lanes) as device, noted_interrupts() as stop:
+            jobs = [
+                partial(_train, run, runs, _finished_before(run, runs), shared, console, lanes, stop) for run in runs
+            ]
             for number, outcome in in_lanes(jobs, lanes, stop, device):
                 run = runs[number]
-                if isinstance(error := outcome.exception(), ProCoError):
-                    failures.append(f"{run.recipe}, seed {run.config.seed}: {error}")
+                if (error := outcome.exception()) is not None:
+                    failures.append(f"{run.recipe}, seed {run.config.seed}: {_reason(error)}")
                     continue
                 run.summary = outcome.result()
                 if results is not None:
@@ -153,6 +156,18 @@ def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path |
     if failures:
         # A mean over other seeds than its neighbour's would be no comparison.
         raise ProCoError(f"{len(failures)} of {len(runs)} runs failed: {' '.join(failures)}")
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a run failed; where nobody foresaw it, show the place: the others go on meanwhile."""
+    from proco.errors import ProCoError
+
+    if isinstance(error, ProCoError):
+        return str(error)
+    if not isinstance(error, Exception):
+        raise error
+    traceback.print_exception(error)
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _require_comparable(runs: list[_Run]) -> None:
@@ -249,8 +264,8 @@ def _train(
     if config.engine.first_run is not None:
         console.print(f"  goes on from {config.engine.first_run}, with which it shares its first stage")
     if lanes > 1:  # several bars would write over each other
-        return fit_or_reuse(config, run.folder, ProgressLines(f"{label}: ", stop), data=data, like=like)
-    with file_progress(console) as progress, progress_for(console) as listener:
+        return fit_or_reuse(config, run.folder, ProgressLines(stop, f"{label}: "), data=data, like=like)
+    with file_progress(console) as progress, progress_for(console, stop) as listener:
         return fit_or_reuse(config, run.folder, listener, data=data, progress=progress, like=like)
 
 

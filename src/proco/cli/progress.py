@@ -17,11 +17,11 @@ _SECONDS_BETWEEN_LINES = 5.0
 class ProgressLines:
     """A line for the first and the last epoch, and for those between at most every few seconds.
 
-    label: what each line begins with, where several runs speak. stop: ends the run at its next step once it is set.
+    stop: ends the run at its next step once it is set. label: what each line begins with, where several runs speak.
     """
 
-    def __init__(self, label: str = "", stop: threading.Event | None = None) -> None:
-        self.label, self.stop = label, stop
+    def __init__(self, stop: threading.Event, label: str = "") -> None:
+        self.stop, self.label = stop, label
         self.name = ""
         self.epochs = 0
         self.first_epoch = 0
@@ -43,8 +43,7 @@ class ProgressLines:
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
         """Say something within a long epoch."""
-        if self.stop is not None and self.stop.is_set():
-            raise KeyboardInterrupt
+        _heed(self.stop)
         now = time.monotonic()
         if now - self.last_line >= 12 * _SECONDS_BETWEEN_LINES:
             self.last_line = now
@@ -63,9 +62,10 @@ class ProgressLines:
 
 
 class ProgressBar:
-    """A bar with epoch, loss, accuracy and time left."""
+    """A bar with epoch, loss, accuracy and time left. stop: ends the run at its next step once it is set."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, stop: threading.Event, console: Console) -> None:
+        self.stop = stop
         self.progress = Progress(
             TextColumn("{task.description}epoch {task.fields[epoch]}"),
             BarColumn(),
@@ -101,6 +101,7 @@ class ProgressBar:
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
         """Move the bar within an epoch."""
+        _heed(self.stop)
         if not self.is_training:
             self.is_training = True
             self.progress.update(self.task, measurements="")
@@ -136,9 +137,14 @@ def file_progress(console: Console) -> Iterator[Callable[[int, int], None]]:
     yield say
 
 
-def progress_for(console: Console) -> ProgressBar | ProgressLines:
-    """Return the bar on a terminal, the lines elsewhere."""
-    return ProgressBar(console) if console.is_terminal else ProgressLines()
+def progress_for(console: Console, stop: threading.Event) -> ProgressBar | ProgressLines:
+    """Return the bar on a terminal, the lines elsewhere; either ends the run at its next step once stop is set."""
+    return ProgressBar(stop, console) if console.is_terminal else ProgressLines(stop)
+
+
+def _heed(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise KeyboardInterrupt
 
 
 def _measurements(record: dict[str, Any]) -> str:

@@ -80,6 +80,7 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
 
     A function of its own: what it leaves behind of the ranks must be gone before they part.
     """
+    from proco.cli.interrupt import noted_interrupts
     from proco.cli.progress import file_progress, progress_for
     from proco.cli.tables import make_console, show_accuracies
     from proco.distributed import is_main_process
@@ -101,7 +102,7 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
     for note in filter(None, [advice, *dataset.notes]):
         console.print(f"note: {note}")
     try:
-        with progress_for(console) as listener:
+        with noted_interrupts() as stop, progress_for(console, stop) as listener:
             summary = trainer.fit(folder, listener, resume=resume)
     except KeyboardInterrupt:
         further = (

@@ -13,7 +13,7 @@ SOURCE = Path(proco.__file__).parent
 # Left to right; a module may import from its own layer's package and from layers before it.
 LAYERS = [
     ["errors"],
-    ["registry"],
+    ["ranges", "registry"],
     ["config", "distributed", "full_precision"],
     ["kernels", "sphere"],
     ["losses"],

@@ -6,7 +6,7 @@ class ProCoError(Exception):
 
 
 class ConfigError(ProCoError, ValueError):
-    """A recipe or a setting on the command line is wrong."""
+    """A setting is wrong: in a recipe, on the command line, or of a loss or a head."""
 
 
 class DataError(ProCoError, ValueError):

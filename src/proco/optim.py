@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from proco.errors import ConfigError
+from proco.ranges import require_below_one, require_not_negative
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +45,8 @@ class OptimConfig:
     def __post_init__(self) -> None:
         """Refuse numbers SGD cannot work with."""
         for name in ("lr", "weight_decay", "factor", "sharpness"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ConfigError(f"optim.{name} must be finite and not negative; got {getattr(self, name):g}.")
-        if not 0 <= self.momentum < 1:
-            raise ConfigError(f"optim.momentum lies in [0, 1); got {self.momentum:g}.")
+            require_not_negative(**{f"optim.{name}": getattr(self, name)})
+        require_below_one(**{"optim.momentum": self.momentum})
         if self.nesterov and not self.momentum:
             raise ConfigError("optim.nesterov needs an optim.momentum above 0.")
         shares = [("warmup", self.warmup), ("sharpness_from", self.sharpness_from)]

@@ -64,7 +64,7 @@ def test_order_of_the_classes_does_not_matter() -> None:
 
 @pytest.mark.parametrize("beta", [-0.1, 1.0, 1.5, float("nan")])
 def test_beta_out_of_range_is_refused(beta: float) -> None:
-    with pytest.raises(ValueError, match=rf"beta lies in \[0, 1\); got {beta}"):
+    with pytest.raises(ValueError, match=f"beta must be at least 0 and below 1; got {beta:g}"):
         effective_number_weights(COUNTS, beta)
 
 

@@ -99,7 +99,7 @@ def test_compile() -> None:
 
 def test_wrong_input_is_explained() -> None:
     for gamma in (-1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match=f"gamma must be finite and not negative; got {gamma}"):
+        with pytest.raises(ValueError, match=f"gamma must be finite and not negative; got {gamma:g}"):
             FocalLoss(gamma)
     with pytest.raises(ValueError, match="unknown reduction 'avg'"):
         FocalLoss(reduction="avg")  # type: ignore[arg-type]

@@ -170,10 +170,10 @@ def test_two_ranks_are_one() -> None:
 
 def test_wrong_input_is_explained() -> None:
     for margin in (-0.1, math.inf):
-        with pytest.raises(ValueError, match=f"max_margin must be finite and not negative; got {margin}"):
+        with pytest.raises(ValueError, match=f"max_margin must be finite and not negative; got {margin:g}"):
             LdamLoss(COUNTS, max_margin=margin)
     for scale in (0.0, math.nan):
-        with pytest.raises(ValueError, match=f"scale must be positive and finite; got {scale}"):
+        with pytest.raises(ValueError, match=f"scale must be positive and finite; got {scale:g}"):
             LdamLoss(COUNTS, scale=scale)
     with pytest.raises(ValueError, match="unknown reduction 'avg'"):
         LdamLoss(COUNTS, reduction="avg")  # type: ignore[arg-type]

@@ -115,6 +115,15 @@ def test_gradients_are_right_and_absent_classes_get_none() -> None:
         assert value.grad[[0, 1, 3]].abs().max() > 0
 
 
+def test_autocast_keeps_float32() -> None:
+    features, labels = batch()
+    close = normalize(directions() + 3, dim=1)  # the nearer classes are, the more a rounded cosine is off
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        overlap, missed = class_overlap(close, KAPPA), class_feature_consistency(close, KAPPA, features, labels)
+    assert torch.equal(overlap, class_overlap(close, KAPPA))
+    assert torch.equal(missed, class_feature_consistency(close, KAPPA, features, labels))
+
+
 def test_the_empty_batch_is_consistent() -> None:
     features, labels = batch()
     empty = class_feature_consistency(directions(), KAPPA, features[:0].requires_grad_(), labels[:0])

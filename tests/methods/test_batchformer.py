@@ -15,12 +15,15 @@ from proco.losses import InverseFrequencyLoss
 from proco.methods.batchformer import BatchFormed, BatchFormer
 from proco.methods.classification import Classification
 from proco.methods.cross_entropy import CrossEntropy
+from proco.methods.isda import Isda
 from proco.methods.ldam import Ldam
 from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
 from proco.methods.method import Targets
+from proco.methods.one_branch import OneBranch
+from proco.methods.tde import TotalDirectEffect
 from proco.models.batch_transformer import BatchTransformer
-from proco.models.heads import CosineClassifier
+from proco.models.heads import CosineClassifier, StandardisedClassifier
 from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
 from proco.training.classifier import Classifier
@@ -59,6 +62,24 @@ def test_the_base_sees_features_and_logits_of_the_batch_and_the_other_views_as_t
     torch.testing.assert_close(formed.features, term.transformer(plain.features))
     torch.testing.assert_close(formed.logits, network.classifier(formed.features))
     assert formed.embeddings is plain.embeddings
+
+
+@pytest.mark.parametrize("base", [TotalDirectEffect(), Isda(), CrossEntropy()], ids=["tde", "isda", "standardised"])
+def test_what_follows_features_follows_those_that_are_used(base: OneBranch) -> None:
+    """Features that have seen the batch come out of a layer norm: a mean with them would be none of either."""
+    network = make_network(base)
+    if isinstance(base, CrossEntropy):
+        network.classifier = StandardisedClassifier(64, len(COUNTS))
+    outputs = outputs_of(network, 1)
+    alone = torch.nn.ModuleList([copy.deepcopy(network.classifier), base.term(TASK)])
+    both = torch.nn.ModuleList([network.classifier, (formed := BatchFormer(base=base).term(TASK)).term])
+    for parts, term in ((alone, alone[1]), (both, formed)):
+        first = outputs[0]._replace(logits=parts[0](outputs[0].features))
+        term([first], Targets.of(LABELS), parts[0])
+    kept = {name: value for name, value in both.named_buffers() if value.is_floating_point()}
+    torch.testing.assert_close(kept, {name: value for name, value in alone.named_buffers() if name in kept})
+    assert any(value.abs().max() > 0 for value in kept.values())
+    assert all(part.training for part in both.modules())
 
 
 def test_the_transformer_learns_and_teaches_the_backbone() -> None:
@@ -123,7 +144,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"method\.heads must be at least 1; got 0"):
         BatchFormer(heads=0)
     for dropout in (-0.1, 1.0):
-        with pytest.raises(ConfigError, match=r"method\.dropout is a share"):
+        with pytest.raises(ConfigError, match=r"method\.dropout must be at least 0 and below 1"):
             BatchFormer(dropout=dropout)
     with pytest.raises(ConfigError, match=r"method\.base has no views and no sampler of its own"):
         BatchFormer(base=CrossEntropy(sampler="reverse"))

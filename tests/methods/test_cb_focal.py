@@ -84,9 +84,9 @@ def test_weight_decay_leaves_the_bias_alone() -> None:
     ("settings", "message"),
     [
         ({"gamma": -1.0}, r"method\.gamma must be finite and not negative; got -1"),
-        ({"beta": 1.0}, r"method\.beta lies in \[0, 1\); got 1"),
-        ({"beta": -0.5}, r"method\.beta lies in \[0, 1\); got -0\.5"),
-        ({"beta": math.nan}, r"method\.beta lies in \[0, 1\); got nan"),
+        ({"beta": 1.0}, r"method\.beta must be at least 0 and below 1; got 1"),
+        ({"beta": -0.5}, r"method\.beta must be at least 0 and below 1; got -0\.5"),
+        ({"beta": math.nan}, r"method\.beta must be at least 0 and below 1; got nan"),
     ],
 )
 def test_numbers_out_of_range_are_refused(settings: dict[str, float], message: str) -> None:

@@ -59,5 +59,9 @@ def test_all_else_is_as_in_proco() -> None:
 
 @pytest.mark.parametrize("name", ["isda", "ldam_drw", "batchformer", "vmf_classifier"])
 def test_a_classification_that_is_more_than_a_loss_of_logits_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name} cannot stand where an image shows two classes"):
+    with pytest.raises(ConfigError, match=f"{name} cannot stand where an image shows two classes") as refusal:
         ProCoPlus(classification=Method.registry[name]())
+    advised = str(refusal.value).rpartition(": ")[2].rstrip(".").split(", ")
+    assert {"logit_adjustment", "ldam"} < set(advised)
+    for other in advised:
+        assert ProCoPlus(classification=Method.registry[other]()).stages(TASK, 1)

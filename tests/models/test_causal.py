@@ -152,7 +152,7 @@ def test_the_mean_of_two_ranks_is_that_of_one_process() -> None:
     [
         ({"heads": 4}, "heads must divide the 6 features into equal parts; got 4"),
         ({"heads": 0}, "heads must divide the 6 features"),
-        ({"momentum": 1.0}, r"momentum lies in \[0, 1\)"),
+        ({"momentum": 1.0}, r"momentum must be at least 0 and below 1"),
         ({"scale": 0.0}, "scale must be positive"),
         ({"alpha": math.nan}, "alpha must be finite"),
         ({"offset": -1.0}, "offset must be finite and not negative; got -1"),

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from proco.sphere import ClassMoments
+from proco.sphere.moments import class_sums
 
 
 def batch(size: int = 64, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -135,6 +136,16 @@ def test_wrong_sizes_are_refused() -> None:
         ClassMoments(0, 8)
     with pytest.raises(ValueError, match="past_epochs must be at least 1"):
         ClassMoments(4, 8, past_epochs=0)
+
+
+def test_sums_of_classes_are_those_of_a_loop_without_what_is_not_finite() -> None:
+    rows = torch.randn(7, 3, dtype=torch.float64)
+    rows[2, 1], rows[5, 0] = math.inf, math.nan
+    labels = torch.tensor([0, 0, 0, 2, 2, 3, 2])
+    sums, counts = class_sums(rows, labels, 4)
+    assert counts.tolist() == [2, 0, 3, 0]
+    expected = torch.stack([rows[:2].sum(0), torch.zeros(3), rows[[3, 4, 6]].sum(0), torch.zeros(3)])
+    torch.testing.assert_close(sums, expected)
 
 
 def test_rows_that_are_not_finite_are_left_out() -> None:

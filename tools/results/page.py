@@ -88,8 +88,9 @@ as one more term ([`_plus.yaml`](../src/proco/recipes/_plus.yaml)). Boxes are of
 ones far more often than these occur. In use the network costs the same as ProCo's.
 {cost}
 All of it was chosen by runs of one seed each on CIFAR-100-LT at imbalance 100, on images that its training set leaves
-out ("Choices"), and is the same for the other sets. Logit adjustment, BCL and ProCo have the settings of the official
-code and were not tuned."""
+out ("Choices"), and is the same for the other sets. Logit adjustment and ProCo have the settings of ProCo's official
+code. BCL has them too, and the weight of its contrast, 0.3 at this rate, from a reproduction: its own code has nothing
+for CIFAR, and ProCo's paper does not say which weight it had. None of the three was tuned."""
 
 _LARGER = """\
 ### ProCo+ in parts, and larger networks

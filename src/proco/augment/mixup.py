@@ -1,6 +1,5 @@
 """Mixup (Zhang et al., ICLR 2018): another image laid over a view, which then shows two classes."""
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ import torch
 from torch import Tensor
 
 from proco.augment.blend import Blend
-from proco.errors import ConfigError
+from proco.ranges import require_positive
 
 
 class MixupChoices(NamedTuple):
@@ -31,8 +30,7 @@ class Mixup(Blend):
     def __post_init__(self) -> None:
         """Refuse what is no distribution."""
         super().__post_init__()
-        if not 0 < self.alpha < math.inf:
-            raise ConfigError(f"mixup.alpha must be positive and finite; got {self.alpha:g}.")
+        require_positive(**{"mixup.alpha": self.alpha})
 
     def draw(self, size: int, generator: torch.Generator) -> MixupChoices:
         """Draw the shares of size images."""

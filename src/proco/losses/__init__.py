@@ -1,4 +1,4 @@
-"""Losses for unevenly filled classes: modules of (embeddings or logits, labels) with all state in buffers."""
+"""Losses for unevenly filled classes: modules of (embeddings or logits, labels) whose statistics are buffers."""
 
 from proco.losses.balanced_contrastive import BalancedContrastiveLoss
 from proco.losses.balanced_softmax import BalancedSoftmaxLoss

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction, require_temperature
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
 from proco.losses.contrast_set import contrast_set
+from proco.ranges import require_positive
 
 
 class BalancedContrastiveLoss(nn.Module):
@@ -30,7 +31,7 @@ class BalancedContrastiveLoss(nn.Module):
     def __init__(self, temperature: float = 0.1, *, reduction: Reduction = "mean") -> None:
         super().__init__()
         require_reduction(reduction)
-        require_temperature(temperature)
+        require_positive(temperature=temperature)
         self.temperature = temperature
         self.reduction: Reduction = reduction
 

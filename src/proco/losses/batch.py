@@ -1,6 +1,5 @@
 """What every loss does with its batch: check it at the edge, reduce the losses of the samples."""
 
-import math
 from typing import Literal, get_args
 
 import torch
@@ -15,12 +14,6 @@ def require_reduction(reduction: str) -> None:
     """Refuse an unknown reduction."""
     if reduction not in get_args(Reduction):
         raise ValueError(f"unknown reduction {reduction!r}; choose from {', '.join(get_args(Reduction))}.")
-
-
-def require_temperature(temperature: float) -> None:
-    """Refuse a temperature that is not positive and finite."""
-    if not 0 < temperature < math.inf:
-        raise ValueError(f"temperature must be positive and finite; got {temperature}.")
 
 
 def reduce(losses: Tensor, reduction: Reduction) -> Tensor:

@@ -8,7 +8,7 @@ from proco.full_precision import FullPrecisionModule
 from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
 from proco.losses.class_counts import ClassCounts
 from proco.losses.effective_number import effective_number_weights
-from proco.losses.focal import require_gamma
+from proco.ranges import require_not_negative
 
 
 class ClassBalancedFocalLoss(FullPrecisionModule):
@@ -39,7 +39,7 @@ class ClassBalancedFocalLoss(FullPrecisionModule):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
-        require_gamma(gamma)
+        require_not_negative(gamma=gamma)
         require_reduction(reduction)
         self.register_buffer("class_weights", effective_number_weights(class_counts, beta))
         self.beta, self.gamma = beta, gamma

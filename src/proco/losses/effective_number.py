@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from proco.losses.class_counts import ClassCounts, as_class_counts
+from proco.ranges import require_below_one
 
 
 def effective_numbers(class_counts: Tensor, beta: float) -> Tensor:
@@ -14,8 +15,7 @@ def effective_numbers(class_counts: Tensor, beta: float) -> Tensor:
     From 1 for every class (beta = 0) to n_j (as beta goes to 1). Powers are taken by logarithms, so that their distance
     from 1 keeps its digits whatever beta and the counts.
     """
-    if not 0 <= beta < 1:
-        raise ValueError(f"beta lies in [0, 1); got {beta}.")
+    require_below_one(beta=beta)
     if beta == 0:
         return torch.ones_like(class_counts)
     return torch.expm1(class_counts * math.log(beta)) / (beta - 1)

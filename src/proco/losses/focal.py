@@ -1,18 +1,11 @@
 """Focal loss (Lin et al., ICCV 2017) over the softmax: images that are classified well count less."""
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
-
-
-def require_gamma(gamma: float) -> None:
-    """Refuse a focusing strength that is negative, infinite or no number."""
-    if not 0 <= gamma < math.inf:
-        raise ValueError(f"gamma must be finite and not negative; got {gamma}.")
+from proco.ranges import require_not_negative
 
 
 class FocalLoss(nn.Module):
@@ -28,7 +21,7 @@ class FocalLoss(nn.Module):
 
     def __init__(self, gamma: float = 1.0, *, reduction: Reduction = "mean") -> None:
         super().__init__()
-        require_gamma(gamma)
+        require_not_negative(gamma=gamma)
         require_reduction(reduction)
         self.gamma = gamma
         self.reduction: Reduction = reduction

@@ -1,7 +1,5 @@
 """Gaussian clouded logits (Li M. et al., CVPR 2022): cross-entropy of cosines that noise lowers, the rare most."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -9,6 +7,7 @@ from torch.nn.functional import cross_entropy
 from proco.full_precision import FullPrecisionModule
 from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
 from proco.losses.class_counts import ClassCounts, as_class_counts
+from proco.ranges import require_not_negative, require_positive
 
 
 class GaussianCloudedLoss(FullPrecisionModule):
@@ -46,12 +45,8 @@ class GaussianCloudedLoss(FullPrecisionModule):
     ) -> None:
         super().__init__()
         require_reduction(reduction)
-        for name, value in (("scale", scale), ("logit_scale", logit_scale)):
-            if not 0 < value < math.inf:
-                raise ValueError(f"{name} must be positive and finite; got {value}.")
-        for name, value in (("margin", margin), ("gamma", gamma), ("noise", noise), ("deviation", deviation)):
-            if not 0 <= value < math.inf:
-                raise ValueError(f"{name} must be finite and not negative; got {value}.")
+        require_positive(scale=scale, logit_scale=logit_scale)
+        require_not_negative(margin=margin, gamma=gamma, noise=noise, deviation=deviation)
         self.register_buffer("class_counts", as_class_counts(class_counts))
         self.scale, self.logit_scale = scale, logit_scale
         self.margin, self.gamma, self.noise, self.deviation = margin, gamma, noise, deviation

@@ -1,7 +1,5 @@
 """Cross-entropy weighted by a power of the inverse class frequencies (of DisAlign: Zhang et al., CVPR 2021)."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -9,6 +7,7 @@ from torch.nn.functional import cross_entropy
 from proco.full_precision import FullPrecisionModule
 from proco.losses.batch import Reduction, checked_labels, require_matrix, require_reduction, weighted_reduce
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
+from proco.ranges import require_not_negative
 
 
 class InverseFrequencyLoss(FullPrecisionModule):
@@ -27,8 +26,7 @@ class InverseFrequencyLoss(FullPrecisionModule):
     def __init__(self, class_counts: ClassCounts, *, power: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__()
         require_reduction(reduction)
-        if not 0 <= power < math.inf:
-            raise ValueError(f"power must be finite and not negative; got {power}.")
+        require_not_negative(power=power)
         self.register_buffer("class_counts", as_class_counts(class_counts))
         self.power = power
         self.reduction: Reduction = reduction

@@ -7,7 +7,6 @@ function of a normal distribution; that bound is the loss.
 Shapes: N samples, K classes, d features.
 """
 
-import math
 from typing import Literal, get_args
 
 import torch
@@ -17,6 +16,8 @@ from torch.nn.functional import cross_entropy
 from proco.distributed import all_reduce_sum
 from proco.full_precision import FullPrecisionModule
 from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
+from proco.ranges import require_not_negative
+from proco.sphere.moments import class_sums
 
 CovarianceKind = Literal["full", "diagonal"]
 
@@ -52,12 +53,9 @@ class ClassCovariances(FullPrecisionModule):
     def update(self, features: Tensor, labels: Tensor) -> None:
         """Take in a batch: features (N, d), labels (N,) in [0, K). Rows that are not finite are left out."""
         features = features.detach().to(self.means.dtype)
+        sums, counts = class_sums(features, labels, len(self.means))
+        means = sums / counts.clamp_min(1)[:, None]
         is_finite = features.isfinite().all(dim=1, keepdim=True)
-        rows = torch.cat([torch.where(is_finite, features, 0.0), is_finite.to(features.dtype)], dim=1)
-        sums = self.means.new_zeros(len(self.means), rows.shape[1]).index_add_(0, labels, rows)
-        all_reduce_sum(sums)
-        counts = sums[:, -1]
-        means = sums[:, :-1] / counts.clamp_min(1)[:, None]
         deviations = torch.where(is_finite, features - means[labels], 0.0)
         covariances = torch.zeros_like(self.covariances).index_add_(0, labels, self._products(deviations))
         all_reduce_sum(covariances)
@@ -127,8 +125,7 @@ class IsdaLoss(FullPrecisionModule):
     ) -> None:
         super().__init__()
         require_reduction(reduction)
-        if not 0 <= strength < math.inf:
-            raise ValueError(f"strength must be finite and not negative; got {strength:g}.")
+        require_not_negative(strength=strength)
         self.strength = strength
         self.reduction: Reduction = reduction
         self.classes = ClassCovariances(num_classes, num_features, covariance)

@@ -1,7 +1,5 @@
 """Label-distribution-aware margins, LDAM (Cao et al., NeurIPS 2019): the rarer a class, the wider its margin."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -9,6 +7,7 @@ from torch.nn.functional import cross_entropy
 from proco.full_precision import FullPrecisionModule
 from proco.losses.batch import Reduction, checked_labels, require_matrix, require_reduction, weighted_reduce
 from proco.losses.class_counts import ClassCounts, as_class_counts
+from proco.ranges import require_not_negative, require_positive
 
 
 class LdamLoss(FullPrecisionModule):
@@ -40,10 +39,8 @@ class LdamLoss(FullPrecisionModule):
     ) -> None:
         super().__init__()
         require_reduction(reduction)
-        if not 0 <= max_margin < math.inf:
-            raise ValueError(f"max_margin must be finite and not negative; got {max_margin}.")
-        if not 0 < scale < math.inf:
-            raise ValueError(f"scale must be positive and finite; got {scale}.")
+        require_not_negative(max_margin=max_margin)
+        require_positive(scale=scale)
         self.register_buffer("class_counts", as_class_counts(class_counts))
         self.register_buffer("class_weights", torch.ones_like(self.class_counts))
         self.max_margin, self.scale = max_margin, scale

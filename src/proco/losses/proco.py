@@ -10,12 +10,12 @@ from proco.losses.batch import (
     reduce,
     require_matrix,
     require_reduction,
-    require_temperature,
     require_unit_length,
 )
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.losses.mixture_contrast import VmfMixture, contrast
 from proco.losses.supcon import ContrastForm, require_form
+from proco.ranges import require_positive
 from proco.sphere.concentration import ConcentrationMethod, concentration_from_mean_length
 from proco.sphere.moment_generating import log_mgf
 from proco.sphere.moments import ClassMoments
@@ -67,7 +67,7 @@ class ProCoLoss(FullPrecisionModule):
         super().__init__()
         require_form(form)
         require_reduction(reduction)
-        require_temperature(temperature)
+        require_positive(temperature=temperature)
         if chunk_size is not None and chunk_size < 1:
             raise ValueError(f"chunk_size must be at least 1; got {chunk_size}.")
         # The formula and dim are checked where they are used: here, once, on nothing.

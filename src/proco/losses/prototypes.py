@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from proco.distributed import all_reduce_sum
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction, require_temperature
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
-from proco.sphere.moments import ClassMoments
+from proco.ranges import require_below_one, require_positive
+from proco.sphere.moments import ClassMoments, class_sums
 
 
 class PrototypeLoss(FullPrecisionModule, ABC):
@@ -34,7 +34,7 @@ class PrototypeLoss(FullPrecisionModule, ABC):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
-        require_temperature(temperature)
+        require_positive(temperature=temperature)
         require_reduction(reduction)
         self.register_buffer("class_counts", as_class_counts(class_counts))
         self.dim, self.temperature, self.prior = dim, temperature, prior
@@ -101,8 +101,7 @@ class EmaPrototypeLoss(PrototypeLoss):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(class_counts, dim, temperature, prior=prior, reduction=reduction)
-        if not 0 <= momentum < 1:
-            raise ValueError(f"momentum lies in [0, 1); got {momentum:g}.")
+        require_below_one(momentum=momentum)
         self.momentum = momentum
 
     def begin(self, num_classes: int, dim: int) -> None:
@@ -117,16 +116,11 @@ class EmaPrototypeLoss(PrototypeLoss):
     @torch.no_grad()
     def update(self, embeddings: Tensor, labels: Tensor) -> None:
         """Move the prototypes of the batch's classes; rows that are not finite are left out."""
-        sums = self.prototypes.new_zeros(len(self.class_counts), self.dim + 1)
-        is_finite = embeddings.isfinite().all(dim=1, keepdim=True)
-        rows = torch.cat([torch.where(is_finite, embeddings, 0.0), is_finite.to(embeddings.dtype)], dim=1)
-        sums.index_add_(0, labels, rows.to(sums.dtype))
-        all_reduce_sum(sums)
-        counts = sums[:, -1:]
-        means = sums[:, :-1] / counts.clamp_min(1)
+        sums, counts = class_sums(embeddings.to(self.prototypes.dtype), labels, len(self.class_counts))
+        means = sums / counts.clamp_min(1)[:, None]
         is_new = self.prototypes.abs().sum(dim=1, keepdim=True) == 0
         moved = torch.where(is_new, means, self.momentum * self.prototypes + (1 - self.momentum) * means)
-        self.prototypes.copy_(torch.where(counts > 0, normalize(moved, dim=1), self.prototypes))
+        self.prototypes.copy_(torch.where(counts[:, None] > 0, normalize(moved, dim=1), self.prototypes))
 
 
 class CentroidPrototypeLoss(PrototypeLoss):

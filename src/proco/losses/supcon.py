@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_reduction, require_temperature
+from proco.losses.batch import Reduction, checked_labels, reduce, require_reduction
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.losses.contrast_set import contrast_set
+from proco.ranges import require_positive
 
 ContrastForm = Literal["in", "out"]
 
@@ -56,7 +57,7 @@ class SupConLoss(FullPrecisionModule):
         super().__init__()
         require_form(form)
         require_reduction(reduction)
-        require_temperature(temperature)
+        require_positive(temperature=temperature)
         self.register_buffer("class_counts", None if class_counts is None else as_class_counts(class_counts))
         self.temperature = temperature
         self.form: ContrastForm = form

@@ -29,9 +29,11 @@ def class_overlap(directions: Tensor, concentration: Tensor) -> Tensor:
     dim = directions.shape[1]
     mean_length = bessel_ratio(dim / 2 - 1, concentration)[:, None]
     gain = relative_log_normaliser(concentration, dim, reference=_REFERENCE)
+    with torch.autocast(directions.device.type, enabled=False):
+        cosines = directions @ directions.T
     # The parts by concentration and by direction are small where classes are alike: their terms do not cancel.
     by_concentration = gain - gain[:, None] + mean_length * (concentration[:, None] - concentration)
-    by_direction = mean_length * concentration * (1 - directions @ directions.T)
+    by_direction = mean_length * concentration * (1 - cosines)
     return 1 / (1 + (by_concentration + by_direction).clamp_min(0))
 
 

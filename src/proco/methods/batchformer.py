@@ -5,20 +5,18 @@ backbone learns from what images have in common. In use there are f and the clas
 depend on what else is in the batch.
 
 The original concatenates f and u and doubles the labels. Here the term is taken of both, and their mean: as halves have
-the same size and the same labels, the mean over 2N images, weighted by class or not, is the mean of the two. A term
-that keeps statistics of features takes in both, one after the other.
+the same size and the same labels, the mean over 2N images, weighted by class or not, is the mean of the two.
 
 Only the first view passes T. With several ranks each has a batch of its own, and T sees that alone, as in the original:
 two ranks are not one process here.
 
-Departures: the original has one view. A classifier that follows its features, as that of tde does, takes in both f and
-u.
+Departures: the original has one view, and a linear classifier. What follows features, as the classifier of tde and the
+covariances of isda do, follows f alone: u comes out of a layer norm and lies elsewhere, and use is of f.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor, nn
 
 from proco.errors import ConfigError
@@ -29,6 +27,7 @@ from proco.methods.method import Method, Targets, Task, Term
 from proco.methods.one_branch import OneBranch
 from proco.models.batch_transformer import BatchTransformer
 from proco.models.network import Outputs
+from proco.models.running_statistics import in_evaluation_mode, keep_running_statistics
 
 
 class BatchFormed(Term):
@@ -41,10 +40,12 @@ class BatchFormed(Term):
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean of both values."""
         first, *others = outputs
+        plain: Tensor = self.term(outputs, targets, classifier)
         features = self.transformer(first.features)
-        formed = first._replace(features=features, logits=classifier(features))
-        values = [self.term([view, *others], targets, classifier) for view in (first, formed)]
-        return torch.stack(values).mean()
+        with keep_running_statistics(classifier), in_evaluation_mode(self.term):
+            formed = first._replace(features=features, logits=classifier(features))
+            seen: Tensor = self.term([formed, *others], targets, classifier)
+        return (plain + seen) / 2
 
 
 @Method.registry.register("batchformer")
@@ -70,8 +71,7 @@ class BatchFormer(OneBranch):
         require_no_views(self.base, "base")
         if self.heads < 1:
             raise ConfigError(f"method.heads must be at least 1; got {self.heads}.")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"method.dropout is a share, from 0 to below 1; got {self.dropout:g}.")
+        self.require_below_one("dropout")
 
     def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
         """Return the criterion of the base."""

@@ -5,7 +5,8 @@ embeddings of the views behind the first and a centre of every class, n(i, j) co
 every class weighs the same in D.
 
 Departures: over several ranks the set is that of all of them, where the original contrasts on each GPU alone. There is
-no original code for CIFAR; weights and rates are those that reproductions have.
+no original code for CIFAR: weights of 2 for the classifier and 0.6 for the contrast are those of a reproduction
+(sumyeongahn/CUDA_LTR), and it is not sure that the paper's figures were made with them.
 """
 
 from collections.abc import Sequence
@@ -50,8 +51,8 @@ class Bcl(TwoBranch):
     branch = "bcl"
 
     weight: float = 0.3
-    """Of the contrastive loss beside the classifier's. 0.3 at twice the learning rate is BCL's own 0.6 beside 2 on
-    CIFAR; on large sets it has 0.35."""
+    """Of the contrastive loss beside the classifier's. 0.3 at twice the learning rate is the reproduction's 0.6 beside
+    2 on CIFAR; on large sets the original has 0.35."""
 
     def representation(self, task: Task) -> Term:
         """Return the loss over all pairs of the views."""

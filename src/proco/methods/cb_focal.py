@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from proco.errors import ConfigError
 from proco.losses.batch import Reduction
 from proco.losses.class_balanced_focal import ClassBalancedFocalLoss
 from proco.methods.method import Method, Task
@@ -42,8 +41,7 @@ class CbFocal(OneBranch):
         """Refuse numbers the loss cannot have."""
         super().__post_init__()
         self.require_not_negative("gamma")
-        if not 0 <= self.beta < 1:
-            raise ConfigError(f"method.beta lies in [0, 1); got {self.beta:g}.")
+        self.require_below_one("beta")
 
     def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
         """Return the class-balanced focal loss."""

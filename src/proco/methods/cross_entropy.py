@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from proco.errors import ConfigError
 from proco.losses.batch import Reduction
 from proco.methods.method import Method, Task
 from proco.methods.one_branch import OneBranch
@@ -25,8 +24,7 @@ class CrossEntropy(OneBranch):
     def __post_init__(self) -> None:
         """Refuse what is no share."""
         super().__post_init__()
-        if not 0 <= self.label_smoothing < 1:
-            raise ConfigError(f"method.label_smoothing is a share, from 0 to below 1; got {self.label_smoothing:g}.")
+        self.require_below_one("label_smoothing")
 
     def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
         """Return the cross-entropy."""

@@ -7,7 +7,6 @@ The paper gives neither m nor code: 0.99 is a choice of this library.
 
 from dataclasses import dataclass
 
-from proco.errors import ConfigError
 from proco.losses.prototypes import EmaPrototypeLoss
 from proco.methods.method import Method, Task, Term
 from proco.methods.two_branch import MeanOverViews, TwoBranch
@@ -28,8 +27,7 @@ class EmaPrototype(TwoBranch):
     def __post_init__(self) -> None:
         """Refuse an average that does not move."""
         super().__post_init__()
-        if not 0 <= self.momentum < 1:
-            raise ConfigError(f"method.momentum lies between 0 and 1, without 1; got {self.momentum:g}.")
+        self.require_below_one("momentum")
 
     def representation(self, task: Task) -> Term:
         """Return the mean of the loss over the views."""

@@ -59,8 +59,7 @@ class LdamDrw(Ldam):
             raise ConfigError(
                 f"method.deferred_from is a share of the epochs, from 0 to 1; got {self.deferred_from:g}."
             )
-        if not 0 <= self.beta < 1:
-            raise ConfigError(f"method.beta lies in [0, 1); got {self.beta:g}.")
+        self.require_below_one("beta")
 
     def term(self, task: Task) -> Term:
         """Return the criterion and what changes its weights."""

@@ -1,6 +1,5 @@
 """What a method is: views of an image, terms of an objective, stages of training, and a rule of prediction."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
 from proco.models.heads import ExpertHeads
 from proco.models.network import Outputs
+from proco.ranges import require_below_one, require_not_negative, require_positive
 from proco.registry import Registry
 
 
@@ -114,7 +114,7 @@ class Method(Choice, ABC):
     cost: ClassVar[str]
     """What its training takes beside that of cross-entropy, in words."""
     equal_on_ranks: ClassVar[bool] = True
-    """Whether several ranks learn what one process with the whole batch would."""
+    """Whether several ranks learn what one process with the whole batch would, if what it is composed with does."""
     needs_projector: ClassVar[bool] = False
     least_views: ClassVar[int] = 1
 
@@ -143,15 +143,18 @@ class Method(Choice, ABC):
 
     def require_not_negative(self, *names: str) -> None:
         """Refuse settings of these names that are negative, infinite or no numbers."""
-        for name in names:
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ConfigError(f"method.{name} must be finite and not negative; got {getattr(self, name):g}.")
+        require_not_negative(**self._named(names))
 
     def require_positive(self, *names: str) -> None:
         """Refuse settings of these names that are not positive, infinite or no numbers."""
-        for name in names:
-            if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"method.{name} must be positive and finite; got {getattr(self, name):g}.")
+        require_positive(**self._named(names))
+
+    def require_below_one(self, *names: str) -> None:
+        """Refuse settings of these names that are below 0, 1 and more, or no numbers."""
+        require_below_one(**self._named(names))
+
+    def _named(self, names: Sequence[str]) -> dict[str, Any]:
+        return {f"method.{name}": getattr(self, name) for name in names}
 
     @abstractmethod
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:

@@ -17,6 +17,11 @@ class OneBranch(Method):
         """Return the loss, of logits (N, K) and labels (N,); by default cross-entropy."""
         return nn.CrossEntropyLoss(reduction=reduction)
 
+    @classmethod
+    def is_criterion(cls) -> bool:
+        """Return whether the criterion is all there is, so that it can be taken of one image with two labels."""
+        return cls.term is OneBranch.term
+
     def term(self, task: Task) -> Term:
         """Return the term of the first view; by default the criterion alone."""
         return Classification(self.criterion(task))

@@ -35,10 +35,13 @@ class ProCoPlus(ProCo):
     def __post_init__(self) -> None:
         """Refuse a classification that is more than a criterion of logits: it knows one class an image."""
         super().__post_init__()
-        if type(self.classification).term is not OneBranch.term:
+        if not self.classification.is_criterion():
+            criteria = (
+                name for name, kind in Method.registry.items() if issubclass(kind, OneBranch) and kind.is_criterion()
+            )
             raise ConfigError(
                 f"method.classification: {self.classification.name} cannot stand where an image shows two classes, as "
-                f"under {self.name}. Choose one that is a loss of logits alone, such as logit_adjustment or ldam."
+                f"under {self.name}. Choose one that is a loss of logits alone: {', '.join(criteria)}."
             )
 
     def classification_term(self, task: Task) -> Term:

@@ -4,7 +4,8 @@ out: mean over positives p of -log(e^(z.z_p/t) / sum_a e^(z.z_a/t)); in: -log of
 embeddings of all views behind the first, a goes over all but the anchor, t is the temperature.
 
 Departures: the original trains the representation first and the classifier after it (classifier_epochs); beside a
-classifier is how ProCo's paper has it. Its code multiplies the loss by t/0.07, a weight that is left out here. Probes
+classifier is how ProCo's paper has it, without saying what the contrast then counts: 1, as ProCo's does, is a choice of
+this library. The original's code multiplies the loss by t/0.07, a weight that is left out here. Probes
 are logit-adjusted, and of standardised features in the recipes; the original's are not.
 """
 

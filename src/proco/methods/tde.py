@@ -53,8 +53,7 @@ class TotalDirectEffect(OneBranch):
         if self.heads < 1:
             raise ConfigError(f"method.heads must be at least 1; got {self.heads}.")
         self.require_positive("scale")
-        if not 0 <= self.momentum < 1:
-            raise ConfigError(f"method.momentum lies in [0, 1); got {self.momentum:g}.")
+        self.require_below_one("momentum")
         self.require_not_negative("alpha", "offset")
 
     def classifier(self, num_features: int, num_classes: int) -> nn.Module:

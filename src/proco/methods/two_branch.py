@@ -66,8 +66,8 @@ class TwoBranch(Method):
     classification: OneBranch = field(default_factory=LogitAdjustment)
     """How the classifier is trained: any method of one classifier and one loss, on this one's views and samples."""
     classifier_epochs: int = 0
-    """Train backbone and projector alone, and then a classifier on the frozen backbone for this many epochs. 0 trains
-    all of it together."""
+    """Train backbone and projector alone, and then a classifier on the frozen backbone for this many epochs, in which
+    images are drawn as they come, whatever the sampler before. 0 trains all of it together."""
     classifier_lr: float = 2.5
     """Learning rate of those epochs. SupCon's own is 5 for a batch of 512; this is for 256. For it to suit a network
     whose features are long, or share a direction, let network.classifier be standardised."""

@@ -1,6 +1,5 @@
 """The network of a recipe: one backbone, a classifier, and a projector where a method wants embeddings."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +12,7 @@ from proco.errors import ConfigError
 from proco.models.backbones import build_backbone
 from proco.models.heads import CosineClassifier, ExpertHeads, FittedClassifier, Projector, StandardisedClassifier
 from proco.models.normalise import Normalise
+from proco.ranges import require_positive
 
 
 class Outputs(NamedTuple):
@@ -61,8 +61,7 @@ class NetworkConfig:
             raise ConfigError(
                 f"network.options cannot have {min(taken)!r}: it has a setting of its own, or follows from the images."
             )
-        if not 0 < self.scale < math.inf:
-            raise ConfigError(f"network.scale must be positive and finite; got {self.scale:g}.")
+        require_positive(**{"network.scale": self.scale})
 
 
 class Network(nn.Module):

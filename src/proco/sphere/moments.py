@@ -8,6 +8,17 @@ from proco.distributed import all_reduce_sum, world_size
 from proco.full_precision import FullPrecisionModule
 
 
+def class_sums(rows: Tensor, labels: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
+    """Return the sums (K, p) of the rows (N, p) of each class over all ranks, and how many they are (K,), in its type.
+
+    Rows that are not finite are left out. It is one message of K (p + 1) numbers, whatever the samples on each rank.
+    """
+    is_finite = rows.isfinite().all(dim=1, keepdim=True)
+    counted = torch.cat([torch.where(is_finite, rows, 0.0), is_finite.to(rows.dtype)], dim=1)
+    sums = all_reduce_sum(rows.new_zeros(num_classes, counted.shape[1]).index_add_(0, labels, counted))
+    return sums[:, :-1], sums[:, -1]
+
+
 class ClassMoments(FullPrecisionModule):
     """Per-class sums and counts of embeddings, over two windows, equal on every rank.
 
@@ -59,20 +70,18 @@ class ClassMoments(FullPrecisionModule):
         Rows that are not finite are left out: one overflow must not stay in the statistics for epochs.
         """
         embeddings = embeddings.detach().to(self.sums.dtype)
+        if world_size() > 1:
+            batch_sums, batch_counts = class_sums(embeddings, labels, len(self.counts))
+            for sums, counts in self._windows():
+                sums += batch_sums
+                counts += batch_counts.to(counts.dtype)
+            return
+        # No matrix of all classes is made where nothing is sent.
         is_finite = embeddings.isfinite().all(dim=1)
         embeddings = torch.where(is_finite[:, None], embeddings, 0.0)
-        if world_size() == 1:
-            for sums, counts in self._windows():
-                sums.index_add_(0, labels, embeddings)
-                counts.index_add_(0, labels, is_finite.to(counts.dtype))
-            return
-        # One message of K (p + 1) numbers, whatever the number of samples on each rank.
-        batch = embeddings.new_zeros(len(self.counts), embeddings.shape[1] + 1)
-        batch.index_add_(0, labels, torch.cat([embeddings, is_finite[:, None].to(embeddings.dtype)], dim=1))
-        all_reduce_sum(batch)
         for sums, counts in self._windows():
-            sums += batch[:, :-1]
-            counts += batch[:, -1].to(counts.dtype)
+            sums.index_add_(0, labels, embeddings)
+            counts.index_add_(0, labels, is_finite.to(counts.dtype))
 
     @torch.no_grad()
     def start_epoch(self) -> None:

@@ -1,6 +1,5 @@
 """All settings of a run in one tree of dataclasses; a recipe is a YAML file of some of them."""
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -12,6 +11,7 @@ from proco.methods import Method
 from proco.methods.proco import ProCo
 from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
+from proco.ranges import require_positive
 
 AUTO_RATE_BATCH = 256  # that learning rates count for where the run looks for its own batch size
 
@@ -82,8 +82,7 @@ class TeacherConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot teach."""
         for name in ("weight", "temperature"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"teacher.{name} must be positive and finite; got {getattr(self, name):g}.")
+            require_positive(**{f"teacher.{name}": getattr(self, name)})
 
 
 @dataclass(frozen=True, kw_only=True)

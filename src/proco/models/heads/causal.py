@@ -8,6 +8,7 @@ from torch.nn.functional import normalize
 
 from proco.distributed import all_reduce_sum
 from proco.models.heads.otherwise import EvaluatesOtherwise
+from proco.ranges import require_below_one, require_not_negative, require_positive
 
 
 class CausalClassifier(nn.Module, EvaluatesOtherwise):
@@ -38,13 +39,9 @@ class CausalClassifier(nn.Module, EvaluatesOtherwise):
         super().__init__()
         if heads < 1 or num_features % heads:
             raise ValueError(f"heads must divide the {num_features} features into equal parts; got {heads}.")
-        if not 0 <= momentum < 1:
-            raise ValueError(f"momentum lies in [0, 1); got {momentum:g}.")
-        if not 0 < scale < math.inf:
-            raise ValueError(f"scale must be positive and finite; got {scale:g}.")
-        for name, value in {"alpha": alpha, "offset": offset}.items():
-            if not 0 <= value < math.inf:
-                raise ValueError(f"{name} must be finite and not negative; got {value:g}.")
+        require_below_one(momentum=momentum)
+        require_positive(scale=scale)
+        require_not_negative(alpha=alpha, offset=offset)
         self.is_following = True  # not while a second look is taken, or statistics are renewed
         self.heads, self.scale, self.alpha, self.momentum, self.offset = heads, scale, alpha, momentum, offset
         self.weight = nn.Parameter(torch.empty(num_classes, num_features))

@@ -1,12 +1,11 @@
 """A linear classifier that predicts by weights of evened lengths."""
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from proco.models.heads.otherwise import EvaluatesOtherwise
+from proco.ranges import require_not_negative
 
 
 class TauNormClassifier(nn.Linear, EvaluatesOtherwise):
@@ -17,8 +16,7 @@ class TauNormClassifier(nn.Linear, EvaluatesOtherwise):
     """
 
     def __init__(self, num_features: int, num_classes: int, *, tau: float = 0.7) -> None:
-        if not 0 <= tau < math.inf:
-            raise ValueError(f"tau must be finite and not negative; got {tau}.")
+        require_not_negative(tau=tau)
         super().__init__(num_features, num_classes)
         self.tau = tau
 

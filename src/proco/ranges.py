@@ -1,0 +1,26 @@
+"""Where the numbers of settings have to lie; what does not is refused by its name, NaN too."""
+
+import math
+
+from proco.errors import ConfigError
+
+
+def require_positive(**settings: float) -> None:
+    """Refuse settings that are not positive, or infinite."""
+    for name, value in settings.items():
+        if not 0 < value < math.inf:
+            raise ConfigError(f"{name} must be positive and finite; got {value:g}.")
+
+
+def require_not_negative(**settings: float) -> None:
+    """Refuse settings that are negative or infinite."""
+    for name, value in settings.items():
+        if not 0 <= value < math.inf:
+            raise ConfigError(f"{name} must be finite and not negative; got {value:g}.")
+
+
+def require_below_one(**settings: float) -> None:
+    """Refuse settings below 0, or 1 and more: shares that are never all, and what the past counts in an average."""
+    for name, value in settings.items():
+        if not 0 <= value < 1:
+            raise ConfigError(f"{name} must be at least 0 and below 1; got {value:g}.")

@@ -299,6 +299,8 @@ def test_changed_data_is_noticed_and_other_data_evaluated_whole(squares: Path) -
     for words in ((), ("--split", "test")):
         assert "accuracy on all images of other, %" in run("evaluate", "run", "--data", "other.npz", *words)
     assert "accuracy on train, %" in run("evaluate", "run", "--data", "other.npz", "--split", "train")
+    with pytest.raises(ProCoError, match=r"settings of its own; got data\.centre"):
+        run("evaluate", "run", "--data", "other.npz", "data.centre=0.5")
     assert sum(accuracy is not None for accuracy in metrics["per_class_accuracy"]) == 3
 
 
@@ -407,6 +409,7 @@ def test_catalogues_list_what_can_be_chosen() -> None:
         ),
         (["train", "quickstart/proco", "data.std=[0]", "data.mean=[0]"], "data.std must be positive"),
         (["train", "quickstart/proco", "network.dim=1"], "network.dim at least 2; got 128 and 1"),
+        (["train", "quickstart/proco", "network.hidden=10000000000000"], "out of memory ("),
         (["train", "quickstart/proco", "optim.lr=-1"], "must be finite and not negative"),
         (["train", "quickstart/proco", "optim.milestones=[160]"], "optim.milestones is a share of the epochs"),
     ],
@@ -486,15 +489,34 @@ def test_a_run_killed_again_and_again_ends_at_the_same_weights(squares: Path) ->
     assert [r["loss"] for r in folder.records()] == [r["loss"] for r in RunFolder(Path("whole")).records()]
 
 
-def test_interrupted_run_says_how_to_go_on(squares: Path) -> None:
-    command = [sys.executable, "-m", "proco", "train", "--data", str(squares), *SMALL, "epochs=2000", "--out", "run"]
+@pytest.mark.parametrize("seconds", [0, 1000])
+def test_interrupted_run_says_how_to_go_on(squares: Path, seconds: int) -> None:
+    settings = [*SMALL, "epochs=2000", f"engine.checkpoint_seconds={seconds}"]
+    command = [sys.executable, "-m", "proco", "train", "--data", str(squares), *settings, "--out", "run"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    wait_for_records(RunFolder(Path("run")), 1, process)
+    wait_for_records(RunFolder(Path("run")), 2, process)  # with the checkpoint of the first
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Continue with: proco train --resume run" in said
+    assert ("(from the beginning: " in said) == bool(seconds)
     assert "Traceback" not in said
+
+
+def test_a_run_goes_on_without_the_run_that_it_took_its_first_stage_from(squares: Path) -> None:
+    settings = ["--data", str(squares), *SMALL, "engine.checkpoint_seconds=0"]
+    run("train", *settings, "method=cross_entropy", "--out", "first")
+    crt, folder = ["method=crt", "method.classifier_epochs=500", "engine.first_run=first"], RunFolder(Path("run"))
+    process = start("train", *settings, *crt, "--out", "run")
+    wait_for_records(folder, 4, process)
+    process.kill()
+    process.wait()
+    shutil.rmtree("first")
+    before = len(folder.metrics_file.read_text().splitlines())
+    process = start("train", "--resume", "run")
+    wait_for_records(folder, before + 3, process)
+    process.kill()
+    process.wait()
 
 
 @pytest.mark.parametrize("command", [["train", "--out", "run"], ["compare", "squares", "--out", "run"]])

@@ -63,6 +63,9 @@ def test_several_processes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         (["data.source.path=x", "data.profile=step"], "data"),
         (["data.size=3"], "data"),
         (["engine.deterministic=true"], "engine.deterministic"),
+        (["engine.evaluate_every=5"], "engine.evaluate_every"),  # the best epoch is of those looked at
+        (["engine.evaluate_last=5"], "engine.evaluate_last"),
+        (["engine.checkpoint_seconds=5"], ""),
         (["engine.precision=float64"], "engine.precision"),
         (["engine.precision=bfloat16"], ""),  # as a GPU takes it by itself
         (["engine.precision=float32", "engine.deterministic=true"], "engine.deterministic"),

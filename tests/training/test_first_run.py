@@ -138,6 +138,18 @@ def test_one_that_was_stopped_goes_on_to_the_same_bits(checkpoint_seconds: float
     assert [record["epoch"] for record in folder.records()] == list(range(FIRST + SECOND))
 
 
+def test_what_is_begun_again_after_a_stop_says_whose_stage_it_took(tmp_path: Path) -> None:
+    fit(config_of(CrossEntropy()), tmp_path / "first")
+    engine, folder = EngineConfig(device="cpu", checkpoint_seconds=1e9), RunFolder(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(config_of(Crt(), engine=engine), make_tiny_dataset()).fit(folder, Killed())
+    assert folder.config().engine.first_run is None
+    again = config_of(Crt(), engine=EngineConfig(device="cpu", first_run=tmp_path / "first"))
+    Trainer(again, make_tiny_dataset()).fit(folder, resume=True)
+    assert folder.config().engine.first_run == tmp_path / "first"
+    assert entry_of(folder, "tiny/crt")["first_run"] is True
+
+
 def test_its_teacher_goes_on_teaching(tmp_path: Path) -> None:
     taught = {"teacher": TeacherConfig(run={"epochs": 1, "method": "cross_entropy"})}
     fit(config_of(CrossEntropy(), **taught), tmp_path / "first")

@@ -24,6 +24,15 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_run_that_begins_again_says_how(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(TrainConfig(made_with={"lanes": "2"}))
+    with pytest.raises(RunError, match="is not empty"):
+        folder.begin(TrainConfig(made_with={"lanes": "1"}))
+    folder.begin(TrainConfig(made_with={"lanes": "1"}), again=True)
+    assert folder.config().made_with == {"lanes": "1"}
+
+
 def test_records_after_the_checkpoint_and_a_line_cut_short_are_dropped(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.begin(TrainConfig())

@@ -51,7 +51,7 @@ def compare(
     from proco.cli.tables import make_console
     from proco.errors import ConfigError
     from proco.training.recipes import load_own_data, load_recipe, rate_note
-    from proco.training.run_folder import RunFolder
+    from proco.training.run_folder import RunFolder, write_whole
 
     recipes, all_seeds, overrides = _read(
         [*words, *([] if device is None else [f"engine.device={device}"])], seeds or []
@@ -87,7 +87,8 @@ def compare(
         figure: {recipe: [summary[figure] for summary in group] for recipe, group in summaries.items()}
         for figure in ("top1", "balanced_accuracy")
     }
-    (out / "comparison.json").write_text(json.dumps({"seeds": all_seeds, **figures}, indent=2) + "\n")
+    content = json.dumps({"seeds": all_seeds, **figures}, indent=2) + "\n"
+    write_whole(out / "comparison.json", content.encode())
     console.print("run folders:")
     for run in runs:
         console.print(f"  {run.folder.path}", soft_wrap=True)
@@ -219,7 +220,7 @@ def _changes_the_result(overrides: dict[str, Any], recipes: list[str]) -> str:
             continue
         if name != "engine":
             return name
-        changing = set(EngineConfig.rounding) & set(value)
+        changing = {*EngineConfig.rounding, *EngineConfig.looks} & set(value)
         is_left_open = all(load_recipe(recipe).engine.precision == "auto" for recipe in recipes)
         if is_left_open and value.get("precision") in EngineConfig.automatic:
             changing.remove("precision")

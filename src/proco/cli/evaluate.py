@@ -1,9 +1,12 @@
 """`proco evaluate`: what a trained network is worth, class by class."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from proco.data.source import Source
 
 
 def evaluate(
@@ -22,7 +25,6 @@ def evaluate(
     import json
     from dataclasses import asdict, replace
 
-    from proco.cli.data import data_settings
     from proco.cli.progress import file_progress
     from proco.cli.tables import make_console, show_accuracies
     from proco.errors import ConfigError
@@ -35,7 +37,7 @@ def evaluate(
     with file_progress(console) as shown:
         progress = None if as_json else shown
         if data is not None:
-            dataset = data_settings(data, settings or []).source.read(progress)
+            dataset = _source_at(data, settings or []).read(progress)
         elif settings:
             raise ConfigError(f"{settings[0]} is for other data than the run's own; name it with --data.")
         else:
@@ -66,3 +68,18 @@ def evaluate(
     console.print(f"least accurate classes (accuracy, training images), of {len(known)}:")
     for accuracy, i in sorted(known)[:worst]:
         console.print(f"  {accuracy:5.1f} %  {int(classifier.class_counts[i]):6}  {classifier.class_names[i]}")
+
+
+def _source_at(path: Path, assignments: list[str]) -> "Source":
+    """Return where the data at path is read from; refuse settings of how it would be trained on."""
+    from proco.cli.data import data_settings
+    from proco.config import read_assignments
+    from proco.errors import ConfigError
+
+    settings = data_settings(path, assignments)
+    for name in read_assignments(assignments).get("data", {}):
+        if name != "source":
+            raise ConfigError(
+                f"only data.source.* has a meaning here, for the run has settings of its own; got data.{name}."
+            )
+    return settings.source

@@ -58,6 +58,14 @@ def main() -> None:
     except ProCoError as error:
         typer.echo(f"proco: {error}", err=True)
         sys.exit(1)
+    except (RuntimeError, MemoryError) as error:
+        from proco.training.shortage import shortage_in
+
+        asked = shortage_in(error)
+        if asked is None:
+            raise
+        typer.echo(f"proco: out of memory ({asked}). Less is needed by a smaller network or data.size.", err=True)
+        sys.exit(1)
     except OSError as error:  # a full disk, a folder that may not be written to
         typer.echo(f"proco: {error}", err=True)
         sys.exit(1)

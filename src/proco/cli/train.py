@@ -51,6 +51,10 @@ def train(
         if folder.is_finished:
             raise RunError(f"the run in {resume} is finished; its result is in {folder.summary_file.name}.")
         name = ""
+        if folder.checkpoint_file.exists() and config.teacher is None:
+            # All that it took over is in the checkpoint; that run may be gone. Of one that is taught, the teacher is
+            # there.
+            config = replace(config, engine=replace(config.engine, first_run=None))
     else:
         if data is not None:
             load = partial(load_own_data, data.resolve(), recipe)
@@ -71,8 +75,23 @@ def train(
     with process_group("cpu" if config.engine.device == "cpu" else None):
         if resume is None:
             folder = RunFolder(out or Path(broadcast_text(str(unused_folder(Path("runs") / name, config.seed)))))
-            folder.require_unused()  # before all images are checked
+            _require_unused(folder)  # before all images are checked
         _train(config, folder, advise, resume=resume is not None)
+
+
+def _require_unused(folder: "RunFolder") -> None:
+    """Refuse a folder that holds something, on all ranks or none: the main one writes there before the last looks."""
+    from proco.distributed import broadcast_text, is_main_process
+    from proco.training.run_folder import RunError
+
+    refusal = ""
+    if is_main_process():
+        try:
+            folder.require_unused()
+        except RunError as error:
+            refusal = str(error)
+    if refusal := broadcast_text(refusal):
+        raise RunError(refusal)
 
 
 def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], str] | None, *, resume: bool) -> None:
@@ -105,9 +124,12 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
         with noted_interrupts() as stop, progress_for(console, stop) as listener:
             summary = trainer.fit(folder, listener, resume=resume)
     except KeyboardInterrupt:
-        further = (
-            f"Continue with: proco train --resume {folder.path}" if folder.is_begun else "Nothing was trained yet."
-        )
+        further = f"Continue with: proco train --resume {folder.path}"
+        if not folder.is_begun:
+            further = "Nothing was trained yet."
+        elif not folder.checkpoint_file.exists():
+            seconds = f"engine.checkpoint_seconds={config.engine.checkpoint_seconds:g}"
+            further += f" (from the beginning: checkpoints are made after epochs, {seconds} apart)"
         typer.echo(f"proco: stopped. {further}", err=True)
         raise typer.Exit(130) from None
     for note in summary["notes"][len(dataset.notes) :]:

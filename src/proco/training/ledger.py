@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from proco.config import as_settings
-from proco.training.run_folder import RunFolder
+from proco.training.run_folder import RunFolder, write_whole
 
 LAST_EPOCHS = 20  # whose mean accuracy is kept beside that of the last
 
@@ -63,7 +63,7 @@ def write_entry(results: Path, folder: RunFolder, recipe: str) -> Path:
     entry = entry_of(folder, recipe)
     path = results / recipe / f"seed{entry['seed']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(entry) + "\n")
+    write_whole(path, (json.dumps(entry) + "\n").encode())
     return path
 
 

@@ -89,13 +89,19 @@ class RunFolder:
                 "resume=True), or choose another folder (--out)."
             )
 
-    def begin(self, config: TrainConfig) -> None:
-        """Make the folder and save the settings; refuse one that holds something already."""
-        self.require_unused()
+    def begin(self, config: TrainConfig, *, again: bool = False) -> None:
+        """Make the folder and save the settings; refuse one that holds something already.
+
+        again: begin the run in it once more, as one has to that was stopped before its first checkpoint. Where and
+        beside how many others it was begun first is then of no interest.
+        """
+        if not again:
+            self.require_unused()
         import yaml
 
         self.path.mkdir(parents=True, exist_ok=True)
-        _write(self.config_file, yaml.safe_dump(as_settings(config), sort_keys=False, allow_unicode=True).encode())
+        text = yaml.safe_dump(as_settings(config), sort_keys=False, allow_unicode=True)
+        write_whole(self.config_file, text.encode())
 
     def config(self) -> TrainConfig:
         """Read the settings of the run."""
@@ -130,7 +136,7 @@ class RunFolder:
 
     def replace_records(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write the measurements of all epochs so far."""
-        _write(self.metrics_file, "".join(json.dumps(record) + "\n" for record in records).encode())
+        write_whole(self.metrics_file, "".join(json.dumps(record) + "\n" for record in records).encode())
 
     def forget_records_from(self, epoch: int) -> None:
         """Drop the measurements of this epoch and later ones: they come after the checkpoint and are made again."""
@@ -142,7 +148,7 @@ class RunFolder:
                 break  # a line cut short by a kill; it is the last one
             if record["epoch"] < epoch:
                 kept.append(line + "\n")
-        _write(self.metrics_file, "".join(kept).encode())
+        write_whole(self.metrics_file, "".join(kept).encode())
 
     def save_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Write all that a resumed run needs."""
@@ -176,7 +182,7 @@ class RunFolder:
         from safetensors.torch import save
 
         self.weights_file.parent.mkdir(exist_ok=True)
-        _write(self.weights_file, save({name: value.cpu().contiguous() for name, value in weights.items()}))
+        write_whole(self.weights_file, save({name: value.cpu().contiguous() for name, value in weights.items()}))
 
     def load_weights(self) -> dict[str, Tensor]:
         """Read the network's final weights."""
@@ -199,7 +205,7 @@ class RunFolder:
 
     def save_summary(self, summary: Mapping[str, Any]) -> None:
         """Write the summary, the last thing a run does."""
-        _write(self.summary_file, (json.dumps(summary, indent=2) + "\n").encode())
+        write_whole(self.summary_file, (json.dumps(summary, indent=2) + "\n").encode())
 
     def summary(self) -> dict[str, Any]:
         """Read the summary."""
@@ -226,7 +232,8 @@ def _beside(path: Path) -> Path:
     return path.with_name(path.name + _PARTIAL)
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there as it was, or whole, whenever the process ends."""
     beside = _beside(path)
     try:
         beside.write_bytes(content)

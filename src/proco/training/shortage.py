@@ -18,13 +18,13 @@ def shortage_explained(device: torch.device, remedy: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        asked = _asked_for(error)
+        asked = shortage_in(error)
         if asked is None:
             raise
         raise RunError(f"{device} has run out of memory ({asked}). {remedy}") from error
 
 
-def _asked_for(error: BaseException | None) -> str | None:
+def shortage_in(error: BaseException | None) -> str | None:
     """Return what an error, or one that led to it, says of missing memory; a recording that it ends fails once more."""
     while error is not None:
         text = " ".join(str(error).split())

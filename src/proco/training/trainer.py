@@ -199,12 +199,13 @@ class Trainer:
         checkpoint = folder.load_checkpoint() if resume else None
         if self.has_begun and checkpoint is None:
             raise RunError("this trainer has trained already: its weights are not those of its seed. Make another one.")
-        if resume and folder.is_begun:
+        is_begun = resume and folder.is_begun
+        if is_begun:
             folder.require_settings(self.config)
             folder.require_data(self.dataset.hash)
-        elif is_main_process():
+        if checkpoint is None and is_main_process():
             facts = {"lanes": str(lanes_now()), "data": self.dataset.hash}
-            folder.begin(replace(self.config, made_with=made_with(self.device) | facts))
+            folder.begin(replace(self.config, made_with=made_with(self.device) | facts), again=is_begun)
         course = restore(checkpoint, self._learnt()) if checkpoint else self._begin(folder)
         self.has_begun = True
         teacher = None if self.teacher is None else self._taught_by(self.teacher, folder.teacher, listener)

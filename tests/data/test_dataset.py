@@ -86,8 +86,10 @@ def test_hold_out_takes_exact_shares_of_each_class() -> None:
         assert torch.equal(split.labels, labels[positions_of(split)])
     assert made.notes == (
         "no validation split: 10 % of each class (15 images) held out from training; "
-        "classes too small to have an image in it: 2",
+        "'e', 'f' (2 of 6 classes) have too few images for it and are not evaluated, "
+        "with data.validation=0.13 all that have two or more are",
     )
+    assert hold_out(dataset, 0.13).splits["val"].labels.bincount(minlength=6).tolist()[4:] == [1, 0]
 
 
 def test_hold_out_leaves_an_image_of_each_class() -> None:
@@ -186,7 +188,16 @@ def test_positions_before_the_first_image_are_of_other_data() -> None:
 def test_hold_out_passes_over_classes_without_images() -> None:
     made = hold_out(Dataset("toys", ("a", "b"), {"train": split_of(torch.tensor([0] * 10))}), 0.1)
     assert (len(made.splits["train"]), len(made.splits["val"])) == (9, 1)
-    assert "classes too small to have an image in it: 1" in made.notes[-1]
+    assert "; 'b' (1 of 2 classes) have too few images for it and are not evaluated; all held-out" in made.notes[-1]
+
+
+def test_hold_out_says_where_an_accuracy_is_of_one_class_alone() -> None:
+    note = hold_out(dataset_of([60, 4, 1]), 0.1).notes[-1]
+    assert note.endswith("; all held-out images are of 'a', and accuracy on one class says nothing")
+    assert "data.validation=0.13 " in note
+    assert "says nothing" not in hold_out(dataset_of([60, 10, 1]), 0.1).notes[-1]
+    assert "data.validation" not in hold_out(dataset_of([60, 10, 1]), 0.1).notes[-1]  # nothing helps one image
+    assert "evaluated" not in hold_out(dataset_of([60, 10, 5]), 0.1).notes[-1]
 
 
 def test_held_out_images_are_in_the_order_of_the_data() -> None:

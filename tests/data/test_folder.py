@@ -50,6 +50,15 @@ def test_split_folders(words: tuple[str, ...], tmp_path: Path, write_image: Writ
     assert dataset.notes == ("ignored folders beside those of the splits (1): 'docs'",)
 
 
+def test_an_empty_folder_of_a_split_is_noted_as_one(tmp_path: Path, write_image: WriteImage) -> None:
+    for place in ("train/a", "train/b", "test/a"):
+        write_image(tmp_path / place / "x.png")
+    (tmp_path / "val").mkdir()
+    dataset = Folder(path=tmp_path).read()
+    assert set(dataset.splits) == {"train", "test"}
+    assert dataset.notes == ("ignored folders of splits without a class folder (1): 'val'",)
+
+
 def test_class_missing_from_a_split_keeps_its_label(tmp_path: Path, write_image: WriteImage) -> None:
     for place in ("train/a", "train/b", "train/c", "test/c"):
         write_image(tmp_path / place / "x.png")

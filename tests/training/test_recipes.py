@@ -181,6 +181,18 @@ def test_recipes_by_path_and_by_name(tmp_path: Path) -> None:
     assert load_recipe("quickstart/proco", {"epochs": 7}).epochs == 7
     with pytest.raises(ConfigError, match="there is no recipe 'quickstart/prco'; did you mean 'quickstart/proco'"):
         find_recipe("quickstart/prco")
+    for group in ("quickstart", "cifar100_lt/own/"):
+        with pytest.raises(
+            ConfigError, match=rf"^{group} is a group of recipes, such as {group.rstrip('/')}/.* lists all"
+        ):
+            find_recipe(group)
+
+
+def test_a_file_may_be_named_without_its_suffix_by_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("adjusted.yaml").write_text("method: logit_adjustment\n")
+    with pytest.raises(ConfigError, match=r"there is no recipe 'adjusted'; did you mean the file adjusted\.yaml\?"):
+        find_recipe("adjusted")
 
 
 def test_a_folder_of_the_same_name_does_not_hide_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,9 @@ def test_weights_are_safetensors_and_the_summary_is_json(tmp_path: Path) -> None
     assert torch.equal(folder.load_weights()["weight"], torch.arange(4.0).view(2, 2).T)
     folder.save_summary({"top1": 50.0})
     assert json.loads(folder.summary_file.read_text()) == folder.summary() == {"top1": 50.0}
+    folder.weights_file.unlink()
+    with pytest.raises(RunError, match=r"are gone, weights\.safetensors\. So is its checkpoint: train anew"):
+        folder.load_weights()
 
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:

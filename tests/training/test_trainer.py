@@ -179,6 +179,19 @@ def test_trainer_that_has_trained_is_refused_but_to_resume(tiny_dataset: Dataset
         Trainer(small_config(), tiny_dataset).fit(killed)
 
 
+def test_weights_that_are_gone_are_written_anew_as_the_message_says(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    Trainer(small_config(), tiny_dataset).fit(folder)
+    weights, summary = folder.weights_file.read_bytes(), folder.summary()
+    folder.weights_file.unlink()
+    with pytest.raises(RunError, match=r"Delete .*summary\.json and they are written anew by proco train --resume"):
+        folder.load_weights()
+    folder.summary_file.unlink()
+    Trainer(small_config(), tiny_dataset).fit(folder, resume=True)
+    assert folder.weights_file.read_bytes() == weights
+    assert folder.summary() == summary | {"images_per_second": folder.summary()["images_per_second"]}
+
+
 def test_folder_in_which_another_trains_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
 

@@ -50,7 +50,8 @@ def _comparison_table(
     first = next(iter(summaries.values()))
     *_, decisive = shown
     figures = ", mean ± standard deviation" if len(seeds) > 1 else ""
-    title = f"accuracy on {first[0]['split']}, last epoch, %, seeds {', '.join(map(str, seeds))}{figures}"
+    number = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    title = f"accuracy on {first[0]['split']}, last epoch, %, {number}{figures}"
     table = accuracy_table(title, [*shown.values(), *(["difference"] if len(summaries) > 1 else [])])
     for name, runs in summaries.items():
         cells = [

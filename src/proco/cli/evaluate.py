@@ -54,7 +54,7 @@ def evaluate(
         typer.echo(f"warning: {warning}", err=True)
     if as_json:
         facts = {
-            "split": split,
+            "split": split if what is None else "all",
             "class_names": classifier.class_names,
             "class_counts": classifier.class_counts.tolist(),
         }

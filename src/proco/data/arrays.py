@@ -71,7 +71,9 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}.") from error
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} is damaged or not an npz file of plain arrays: {error}.") from error
+        # Of what is no array numpy takes it for pickled objects, and says how to load these.
+        reason = "" if "pickle" in str(error) else f": {str(error).rstrip('.')}"
+        raise DataError(f"{path} is damaged or not an npz file of plain arrays{reason}.") from error
     if not arrays:
         raise DataError(f"{path} holds no named arrays; expected an npz file with images and labels.")
     return arrays

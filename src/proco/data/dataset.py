@@ -159,10 +159,24 @@ def hold_out(dataset: Dataset, share: float, seed: int = 0) -> Dataset:
     held = keep_counts(train.labels.numpy(), held_counts, f"validation of {dataset.name}", seed=seed).indices
     stay = np.setdiff1d(np.arange(len(train)), held)
     note = f"no validation split: {100 * share:g} % of each class ({len(held)} images) held out from training"
-    if without := held_counts.count(0):
-        note += f"; classes too small to have an image in it: {without}"
+    note += _what_is_not_validated(dataset, held_counts)
     splits = {"train": train.subset(torch.from_numpy(stay)), "val": train.subset(torch.from_numpy(np.sort(held)))}
     return replace(dataset, splits={**dataset.splits, **splits}, notes=(*dataset.notes, note))
+
+
+def _what_is_not_validated(dataset: Dataset, held_counts: list[int]) -> str:
+    """Return what to know of classes without held-out images, as more of a sentence; nothing where all have some."""
+    without = [label for label, held in enumerate(held_counts) if not held]
+    if not without:
+        return ""
+    said = f"; {name_some([dataset.class_names[label] for label in without])} ({len(without)} of {len(held_counts)} "
+    said += "classes) have too few images for it and are not evaluated"
+    if counts := [count for count in dataset.class_counts[without].tolist() if count > 1]:
+        said += f", with data.validation={math.ceil(50 / min(counts)) / 100:g} all that have two or more are"
+    if len(without) == len(held_counts) - 1:
+        alone = next(label for label, held in enumerate(held_counts) if held)
+        said += f"; all held-out images are of {dataset.class_names[alone]!r}, and accuracy on one class says nothing"
+    return said
 
 
 def keep_subset(dataset: Dataset, index_list: IndexList) -> Dataset:

@@ -88,8 +88,10 @@ def _notes(path: Path, roots: Mapping[str, Path], files: Mapping[str, Mapping[st
     outside = [file for folder in {path, *roots.values()} for file in _files_here(folder)]
     everything = [*outside, *(file for _, found in by_folder for file in found)]
     beside = [] if path in roots.values() else [folder for folder in _folders_in(path) if folder not in roots.values()]
+    unfilled = [folder for folder in beside if folder.name.casefold() in SPLIT_WORDS and not _folders_in(folder)]
     ignored = {
-        "folders beside those of the splits": [folder.name for folder in beside],
+        "folders of splits without a class folder": [folder.name for folder in unfilled],
+        "folders beside those of the splits": [folder.name for folder in beside if folder not in unfilled],
         "folders without an image": [name for name, found in by_folder if not any(map(is_image, found))],
         f"images, {_CONVERT}": [file.name for file in everything if _is_unread(file)],
         "files that are no images": [file.name for file in everything if not (is_image(file) or _is_unread(file))],

@@ -49,6 +49,8 @@ class Manifest(FileSource):
     def listing(self) -> Listing:
         """Read the table."""
         rows = list(self._rows())
+        if not rows:
+            raise DataError(f"{self.path} lists no images: there is nothing below the names of the columns.")
         class_names = tuple(sorted({row.label for row in rows}, key=natural_order))
         labels = {name: label for label, name in enumerate(class_names)}
         root = self.path.parent if self.root is None else self.root

@@ -37,6 +37,10 @@ def find_recipe(name: str) -> Path:
         raise ConfigError(f"{name} is a folder, not a recipe. Is it data? Then give it with --data {name}.")
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"there is no file {name}.")
+    if Path(f"{name}.yaml").is_file():
+        raise ConfigError(f"there is no recipe {name!r}; did you mean the file {name}.yaml?")
+    if group := [one for one in names if one.startswith(f"{name.rstrip('/')}/")]:
+        raise ConfigError(f"{name} is a group of recipes, such as {group[0]}; proco recipes {name} lists all of them.")
     hint = suggest(name, names, otherwise="proco recipes lists them.")
     raise ConfigError(f"there is no recipe {name!r}; {hint} A file of your own is given by its path.")
 

@@ -188,6 +188,12 @@ class RunFolder:
         """Read the network's final weights."""
         from safetensors.torch import load_file
 
+        if not self.weights_file.exists() and self.is_finished:
+            remedy = f"Delete {self.summary_file} and they are written anew by proco train --resume {self.path}."
+            raise RunError(
+                f"the weights of the run in {self.path} are gone, {self.weights_file.name}. "
+                + (remedy if self.checkpoint_file.exists() else "So is its checkpoint: train anew.")
+            )
         if not self.weights_file.exists():
             raise RunError(f"{self.path} has no weights yet; finish the run with proco train --resume {self.path}.")
         try:

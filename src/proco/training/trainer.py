@@ -207,6 +207,7 @@ class Trainer:
             facts = {"lanes": str(lanes_now()), "data": self.dataset.hash}
             folder.begin(replace(self.config, made_with=made_with(self.device) | facts), again=is_begun)
         course = restore(checkpoint, self._learnt()) if checkpoint else self._begin(folder)
+        self.first_run = None  # what it has handed over is as large as all that this run keeps
         self.has_begun = True
         teacher = None if self.teacher is None else self._taught_by(self.teacher, folder.teacher, listener)
         if isinstance(self.teacher, Trainer) and checkpoint is None and is_main_process():

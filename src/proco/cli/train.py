@@ -52,8 +52,7 @@ def train(
             raise RunError(f"the run in {resume} is finished; its result is in {folder.summary_file.name}.")
         name = ""
         if folder.checkpoint_file.exists() and config.teacher is None:
-            # All that it took over is in the checkpoint; that run may be gone. Of one that is taught, the teacher is
-            # there.
+            # The checkpoint has all that was taken over, and that run may be gone. But a teacher is still read there.
             config = replace(config, engine=replace(config.engine, first_run=None))
     else:
         if data is not None:

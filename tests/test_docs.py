@@ -14,6 +14,7 @@ from benchmarks.measure import markdown
 from PIL import Image
 
 from proco.cli.main import app
+from proco.methods import Method
 from proco.training.classifier import Classifier
 
 ROOT = Path(__file__).parents[1]
@@ -81,10 +82,13 @@ def test_training_loop_of_the_readme_runs(tmp_path: Path) -> None:
     assert torch.load(tmp_path / "model.pt", weights_only=True)["criterion"]["moments.counts"].sum() == 24
 
 
-def test_architecture_page_names_every_module() -> None:
+def test_architecture_page_names_every_module_but_the_methods() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
+    methods = {kind.__module__.rpartition(".")[2] for kind in Method.registry.values()}
     for path in (ROOT / "src" / "proco").rglob("*.py"):
-        if path.name not in ("__init__.py", "__main__.py"):
+        if path.name not in ("__init__.py", "__main__.py") and not (
+            path.parent.name == "methods" and path.stem in methods
+        ):
             assert path.name in page, path
 
 

@@ -1,4 +1,4 @@
-"""The guide to adding a method, followed: its file, its recipe, nothing else."""
+"""The guide to adding a method, followed: its file, its recipes, nothing else."""
 
 import inspect
 import re

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
 from proco.errors import ConfigError
-from proco.ranges import require_below_one, require_not_negative, require_positive
+from proco.ranges import require_below_one, require_choice, require_not_negative, require_positive
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,10 @@ def test_the_sentence_says_where_the_number_has_to_lie() -> None:
         require_not_negative(tau=math.nan)
     with pytest.raises(ValueError, match=r"^beta must be at least 0 and below 1; got 1\.$"):
         require_below_one(beta=1)
+
+
+def test_words_are_among_the_choices() -> None:
+    colours = Literal["red", "blue"]
+    require_choice(colours, colour="red", other="blue")
+    with pytest.raises(ConfigError, match=r"^unknown other 'green'; choose from red, blue\.$"):
+        require_choice(colours, colour="red", other="green")

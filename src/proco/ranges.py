@@ -1,8 +1,16 @@
-"""Where the numbers of settings have to lie; what does not is refused by its name, NaN too."""
+"""Where settings have to lie: numbers between bounds, words among choices. What does not is refused by its name."""
 
 import math
+from typing import Any, get_args
 
 from proco.errors import ConfigError
+
+
+def require_choice(choices: Any, **settings: str) -> None:
+    """Refuse settings that are none of the words of a Literal."""
+    for name, value in settings.items():
+        if value not in get_args(choices):
+            raise ConfigError(f"unknown {name} {value!r}; choose from {', '.join(get_args(choices))}.")
 
 
 def require_positive(**settings: float) -> None:

@@ -1,9 +1,12 @@
 """The list of settings: complete, true, and every one with a sentence."""
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from proco.cli.setting_list import Setting, settings_of
 from proco.config import Choice, merge, read_assignments
+from proco.data.samplers import SAMPLERS
 from proco.registry import Registry
 from proco.training.settings import TrainConfig
 
@@ -58,6 +61,14 @@ def test_settings_are_those_of_the_whole_tree() -> None:
 def test_every_setting_of_a_run_has_a_sentence() -> None:
     silent = [setting.name for setting in settings_of(TrainConfig) if not setting.sentence]
     assert silent == []
+
+
+def test_samplers_are_named_where_they_are_chosen() -> None:
+    (sentence,) = {setting.sentence for setting in settings_of(TrainConfig) if setting.name == "method.sampler"}
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    for name in SAMPLERS:
+        assert re.search(rf"\b{name}\b", sentence), name
+        assert f"`{name}`" in page, name
 
 
 def test_what_is_listed_can_be_set() -> None:

@@ -24,7 +24,7 @@ from proco.training.settings import EngineConfig, TeacherConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 METHODS: dict[str, Method] = {
-    **{name: short(method) for name, method in every_method().items() if method.equal_on_ranks},
+    **{name: short(method) for name, method in every_method().items() if method.is_equal_on_ranks},
     "proco": ProCo(views=VIEWS),
     "bcl": Bcl(views=VIEWS),
     "supcon": SupCon(views=VIEWS),

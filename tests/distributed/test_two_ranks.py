@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 from torch.nn.parallel import DistributedDataParallel
 
 from proco import ProCoLoss
-from proco.losses.supcon import ContrastForm
+from proco.losses.contrast_form import ContrastForm
 
 NUM_CLASSES, DIM, STEPS = 5, 16, 3
 

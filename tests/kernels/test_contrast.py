@@ -9,8 +9,8 @@ pytest.importorskip("triton")
 
 from proco import ProCoLoss
 from proco.losses import mixture_contrast
+from proco.losses.contrast_form import ContrastForm
 from proco.losses.mixture_contrast import VmfMixture, contrast
-from proco.losses.supcon import ContrastForm
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

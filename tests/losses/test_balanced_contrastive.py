@@ -132,6 +132,10 @@ def test_wrong_input_is_explained() -> None:
         BalancedContrastiveLoss()(embeddings, labels, centres[:2])
     with pytest.raises(ValueError, match=r"contrast_labels must lie in \[0, 3\]; got 9"):
         BalancedContrastiveLoss()(embeddings, labels, centres, embeddings[:1], torch.tensor([9]))
+    with pytest.raises(ValueError, match="embeddings must have length 1"):
+        BalancedContrastiveLoss(validate=True)(2 * embeddings, labels, centres)
+    with pytest.raises(ValueError, match="centres must have length 1"):
+        BalancedContrastiveLoss(validate=True)(embeddings, labels, 2 * centres)
 
 
 def test_sum_is_that_of_each_loss() -> None:

@@ -57,6 +57,8 @@ def test_wrong_counts_are_explained() -> None:
 def test_wrong_labels_are_explained() -> None:
     with pytest.raises(ValueError, match=r"lie in \[0, 2\]; got 3"):
         class_counts_from_labels([0, 3], num_classes=3)
+    with pytest.raises(ValueError, match="num_classes must be at least 1; got 0"):
+        class_counts_from_labels([0, 1], num_classes=0)
     with pytest.raises(ValueError, match="must not be negative; got -1"):
         class_counts_from_labels([0, -1])
     with pytest.raises(ValueError, match=r"whole numbers; got torch\.float32"):

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.losses import IsdaLoss
-from proco.losses.isda import ClassCovariances, CovarianceKind
+from proco.losses.class_covariances import ClassCovariances, CovarianceKind
 
 KINDS: list[CovarianceKind] = ["full", "diagonal"]
 WEIGHT = torch.randn(3, 4, generator=torch.Generator().manual_seed(7))

@@ -12,7 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.nn.functional import cross_entropy, normalize
 
 from proco.losses import LogitAdjustedLoss, ProCoLoss, SupConLoss
-from proco.losses.supcon import ContrastForm
+from proco.losses.contrast_form import ContrastForm
 from proco.sphere import VonMisesFisher
 
 FORMS: list[ContrastForm] = ["in", "out"]
@@ -555,7 +555,7 @@ def test_wrong_settings_are_explained() -> None:
         ProCoLoss(COUNTS, temperature=-1)
     with pytest.raises(ValueError, match="dim must be at least 2; got 1"):
         ProCoLoss(COUNTS, dim=1)
-    with pytest.raises(ValueError, match="unknown concentration method 'mle'"):
+    with pytest.raises(ValueError, match="unknown concentration 'mle'"):
         ProCoLoss(COUNTS, concentration="mle")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="chunk_size must be at least 1; got 0"):
         ProCoLoss(COUNTS, chunk_size=0)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from proco.losses import LeaveOneOutProCoLoss, ProCoLoss
-from proco.losses.supcon import ContrastForm
+from proco.losses.contrast_form import ContrastForm
 
 COUNTS = [5, 3, 2, 1]
 LABELS = torch.tensor([0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3])

@@ -159,6 +159,8 @@ def test_wrong_settings_are_refused() -> None:
         CentroidPrototypeLoss(COUNTS, 6, temperature=0.0)
     with pytest.raises(ValueError, match="unknown reduction 'average'"):
         CentroidPrototypeLoss(COUNTS, 6, reduction="average")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="dim must be at least 1; got 0"):
+        LearnablePrototypeLoss(COUNTS, 0)
     embeddings, labels = batch()
     with pytest.raises(ValueError, match="labels must have shape"):
         CentroidPrototypeLoss(COUNTS, 6)(embeddings, labels[:, None])

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from proco.losses import SupConLoss
-from proco.losses.supcon import ContrastForm
+from proco.losses.contrast_form import ContrastForm
 
 FORMS: list[ContrastForm] = ["in", "out"]
 
@@ -127,6 +127,12 @@ def test_wrong_input_is_explained() -> None:
         SupConLoss(0)
     with pytest.raises(ValueError, match="temperature must be positive and finite; got inf"):
         SupConLoss(math.inf)
+    long, kinds = 5 * torch.eye(4), torch.tensor([0, 0, 1, 1])
+    with pytest.raises(ValueError, match=r"embeddings must have length 1; 4 of 4 have not, the first has 5\."):
+        SupConLoss(validate=True)(long, kinds)
+    with pytest.raises(ValueError, match="contrast must have length 1"):
+        SupConLoss(validate=True)(torch.eye(4), kinds, long, kinds)
+    assert SupConLoss(validate=True)(torch.eye(4), kinds).isfinite()
     embeddings, labels = batch()
     with pytest.raises(ValueError, match=r"labels must have shape \(12,\), one per sample; got \(12, 1\)"):
         SupConLoss()(embeddings, labels[:, None])

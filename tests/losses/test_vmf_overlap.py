@@ -177,3 +177,5 @@ def test_wrong_input_is_explained() -> None:
         class_feature_consistency(directions(), KAPPA, features[:, :5], labels)
     with pytest.raises(ValueError, match=r"lie in \[0, 3\]; got 4"):
         class_feature_consistency(directions(), KAPPA, features, labels + 1)
+    with pytest.raises(ValueError, match="directions must have 2 or more dimensions; got 1"):
+        class_overlap(torch.ones(4, 1), KAPPA)

@@ -9,8 +9,11 @@ from torch import Tensor
 
 from proco.augment import Sim, Weak
 from proco.methods import Method, Task
+from proco.methods.batchformer import BatchFormer
 from proco.methods.method import Stage, Targets
+from proco.methods.one_branch import OneBranch, is_loss_alone
 from proco.methods.proco import ProCo
+from proco.methods.two_branch import TwoBranch
 from proco.models.network import Network, NetworkConfig, Outputs
 from proco.models.normalise import Normalise
 
@@ -28,21 +31,22 @@ def every_method() -> dict[str, Method]:
 
 def variants() -> dict[str, Method]:
     """Return all that is registered and what some of it is with other settings: stages in turn, other classifiers."""
-    beside = {
-        f"proco beside {name}": ProCo(classification=method)
-        for name, method in every_method().items()
-        if name in ("ldam_drw", "isda", "vmf_classifier", "batchformer", "tde")
+    of_one_branch = {
+        name: method for name, method in every_method().items() if isinstance(method, OneBranch) and _is_special(method)
     }
-    around = {
-        f"batchformer around {name}": replace(every_method()["batchformer"], base=method)  # type: ignore[call-arg]
+    beside = {f"proco beside {name}": ProCo(classification=method) for name, method in of_one_branch.items()}
+    around = {f"batchformer around {name}": BatchFormer(base=method) for name, method in of_one_branch.items()}
+    in_turn = {
+        f"{name} in turn": replace(method, classifier_epochs=2)
         for name, method in every_method().items()
-        if name in ("vmf_classifier", "tde")
+        if isinstance(method, TwoBranch) and method.family == "contrast"
     }
-    in_turn = {f"{name} in turn": replace(every_method()[name], classifier_epochs=2) for name in _IN_TURN}
     return {**every_method(), **in_turn, **beside, **around, "proco left out": ProCo(leave_one_out=True, past_epochs=2)}
 
 
-_IN_TURN = ("supcon", "bcl", "proco")
+def _is_special(method: OneBranch) -> bool:
+    """Return whether a method is more than a loss of the logits of the usual classifier."""
+    return not is_loss_alone(type(method)) or method.classifier(TASK.num_features, len(COUNTS)) is not None
 
 
 def short(method: Method) -> Method:

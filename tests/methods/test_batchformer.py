@@ -107,8 +107,8 @@ def test_what_is_of_the_base_stays_so() -> None:
     assert torch.equal(method.predict(outputs, COUNTS), method.base.predict(outputs, COUNTS))
     assert method.classifier(8, 3) is None
     assert isinstance(BatchFormer(base=Ldam()).classifier(8, 3), CosineClassifier)
-    assert BatchFormer(base=LogitAdjustment(tau=3.0)).criterion(TASK, "sum").tau == 3.0
-    assert BatchFormer(base=LogitAdjustment()).criterion(TASK, "sum").reduction == "sum"
+    (stage,) = BatchFormer(base=LogitAdjustment(tau=3.0)).stages(TASK, 1)
+    assert stage.terms["batchformer"].term.term.criterion.tau == 3.0
     (stage,) = BatchFormer(base=CrossEntropy(), heads=2, dropout=0.25).stages(TASK, 1)
     term = stage.terms["batchformer"].term
     assert term.transformer.layer.self_attn.num_heads == 2
@@ -139,7 +139,7 @@ def test_a_run_keeps_no_transformer_and_its_predictions_do_not_see_the_batch(tmp
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"method\.heads=3 does not divide the 64 features of the backbone"):
+    with pytest.raises(ConfigError, match=r"heads must divide the 64 features into equal parts; got 3"):
         BatchFormer(heads=3).term(TASK)
     with pytest.raises(ConfigError, match=r"method\.heads must be at least 1; got 0"):
         BatchFormer(heads=0)

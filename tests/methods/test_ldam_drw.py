@@ -10,9 +10,10 @@ from tests.training.conftest import make_tiny_dataset
 from proco.augment import Weak
 from proco.errors import ConfigError
 from proco.losses import LdamLoss, effective_number_weights
+from proco.methods.experts import side_by_side
 from proco.methods.ldam import Ldam
 from proco.methods.ldam_drw import DeferredWeights, LdamDrw
-from proco.methods.method import Stage, Targets, Task, side_by_side
+from proco.methods.method import Stage, Targets, Task
 from proco.methods.supcon import SupCon
 from proco.models.network import NetworkConfig, Outputs
 from proco.optim import OptimConfig

@@ -42,7 +42,7 @@ def test_boxes_are_pasted_where_the_classifier_learns() -> None:
     (joint,) = ProCoPlus(paste=paste).stages(TASK, 5)
     representation, classifier = ProCoPlus(paste=paste, classifier_epochs=2).stages(TASK, 5)
     assert [stage.blend for stage in (joint, representation, classifier)] == [paste, None, paste]
-    assert not isinstance(representation.terms["proco"].term, SharedClassification)
+    assert not isinstance(representation.terms["proco_plus"].term, SharedClassification)
     for stage in (joint, classifier):
         assert isinstance(stage.terms["logit_adjustment"].term, SharedClassification)
 
@@ -51,7 +51,7 @@ def test_all_else_is_as_in_proco() -> None:
     (ours,), (plain,) = (kind(classification=STRONGER, weight=2.0).stages(TASK, 5) for kind in (ProCoPlus, ProCo))
     assert ours.views[1:] == plain.views[1:]
     assert ours.views[0] == Auto(cutout=0)  # the box stands for the one that Cutout leaves empty
-    assert {name: weight for name, (weight, _) in ours.terms.items()} == {"logit_adjustment": 1.0, "proco": 2.0}
+    assert {name: weight for name, (weight, _) in ours.terms.items()} == {"logit_adjustment": 1.0, "proco_plus": 2.0}
     adjustment, expected = (stage.terms["logit_adjustment"].term.criterion for stage in (ours, plain))
     assert adjustment.tau == expected.tau == 1.3
     assert torch.equal(adjustment.class_counts, expected.class_counts)  # of the images, whatever is pasted

@@ -68,7 +68,7 @@ def test_numbers_out_of_range_are_refused(settings: dict[str, float]) -> None:
 
 
 def test_features_that_cannot_be_cut_are_refused_when_the_network_is_made() -> None:
-    with pytest.raises(ConfigError, match=r"method\.heads=3 does not divide the backbone's 64 features"):
+    with pytest.raises(ConfigError, match=r"heads must divide the 64 features into equal parts; got 3"):
         Network(
             NetworkConfig(backbone="resnet8"),
             3,

@@ -10,7 +10,8 @@ from torch import Tensor
 from proco.distributed import all_reduce_sum
 from proco.errors import ConfigError
 from proco.losses import LogitAdjustedLoss, class_feature_consistency, inter_class_discrepancy
-from proco.methods.method import Targets, Task, side_by_side
+from proco.methods.experts import side_by_side
+from proco.methods.method import Targets, Task
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
 from proco.methods.vmf_classifier import PartedClassification, VmfClassifier

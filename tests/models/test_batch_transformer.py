@@ -42,5 +42,5 @@ def test_dropout_is_of_training_alone() -> None:
 
 @pytest.mark.parametrize("heads", [0, -1, 3])
 def test_heads_that_do_not_fit_are_refused(heads: int) -> None:
-    with pytest.raises(ValueError, match=f"divide 8 features; got {heads}"):
+    with pytest.raises(ValueError, match=f"divide the 8 features into equal parts; got {heads}"):
         BatchTransformer(8, heads=heads)

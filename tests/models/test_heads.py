@@ -1,5 +1,7 @@
 """Heads: what comes out has the lengths and values it should."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -15,6 +17,12 @@ def test_cosine_logits_are_scaled_cosines() -> None:
     torch.testing.assert_close(head(features), expected)
     torch.testing.assert_close(head(7 * features), expected)
     torch.testing.assert_close(head.weight.norm(dim=1), torch.ones(4))
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan])
+def test_a_scale_is_positive(scale: float) -> None:
+    with pytest.raises(ValueError, match="scale must be positive"):
+        CosineClassifier(6, 4, scale=scale)
 
 
 def test_standardised_logits_are_of_features_without_place_and_scale() -> None:

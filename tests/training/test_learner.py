@@ -14,7 +14,8 @@ from proco.data.dataset import Dataset
 from proco.data.images import ArrayImages
 from proco.losses import LogitAdjustedLoss, ProCoLoss
 from proco.methods.bcl import Bcl
-from proco.methods.method import Stage, Targets, Task, Term, WeightedTerm, side_by_side
+from proco.methods.experts import side_by_side
+from proco.methods.method import Stage, Targets, Task, Term, WeightedTerm
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
 from proco.methods.two_branch import BehindFirst
@@ -81,6 +82,23 @@ def test_step_is_the_official_step_written_out(tiny_dataset: Dataset) -> None:
         torch.testing.assert_close(values, torch.stack([classification, contrast, accuracy]), rtol=1e-3, atol=1e-4)
     for ours, theirs in zip(network.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=2e-4)
+
+
+def test_accuracy_counts_both_classes_by_what_is_seen_of_them(tiny_dataset: Dataset) -> None:
+    network = make_network().eval()
+    learner = Learner(network, make_stage(tiny_dataset), None).eval()
+    batch = next(iter(batches(tiny_dataset, torch.device("cpu"))))
+    with torch.no_grad():
+        predicted = network(batch.views[0]).logits.argmax(dim=1)
+        share = torch.linspace(0, 1, len(predicted))
+        others = (predicted + torch.arange(len(predicted)) % 2) % 2  # every other one is what is predicted
+        targets = batch.targets._replace(labels=1 - others, others=others, share=share)
+        _, values = learner(batch.views, targets)
+    expected = sum(
+        (part if label == seen else 0) + (1 - part if other == seen else 0)
+        for part, label, other, seen in zip(share.tolist(), 1 - others, others, predicted, strict=True)
+    )
+    assert values[-1].item() == pytest.approx(float(expected) / len(predicted))
 
 
 def test_frozen_parts_stay_as_they_are(tiny_dataset: Dataset) -> None:

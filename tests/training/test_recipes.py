@@ -1,6 +1,7 @@
 """Every recipe is read and takes a step on data of its shape; names and wrong names."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -102,7 +103,6 @@ def test_recipe_takes_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_every_figure_of_the_paper_has_a_recipe() -> None:
     """Tables 2 to 7 of the paper, as far as ProCo, BCL, logit adjustment and cross-entropy are in them."""
     published = {name: load_recipe(name).published["top1"] for name in recipe_names() if load_recipe(name).published}
-    figures = sorted(published.values())
     expected = [
         *(50.5, 54.9, 64.0, 84.3, 87.1, 90.9),  # logit adjustment on CIFAR
         *(51.9, 56.4, 64.6, 84.5, 87.2, 91.1),  # BCL
@@ -119,7 +119,8 @@ def test_every_figure_of_the_paper_has_a_recipe() -> None:
         *(39.6, 42.0, 44.1, 51.9),  # CB-Focal, LDAM-DRW, TDE and BCL by their own recipes
         *(44.1, 44.1),  # logit adjustment by its own, in training and after it: what its authors report
     ]
-    assert figures == sorted(expected)
+    missing = Counter(expected) - Counter(published.values())
+    assert not missing
 
 
 def test_groups_add_up_to_the_published_total() -> None:

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_unit_length
 from proco.losses.contrast_set import contrast_set
-from proco.ranges import require_positive
+from proco.ranges import require_choice, require_positive
 
 
 class BalancedContrastiveLoss(nn.Module):
@@ -19,6 +19,8 @@ class BalancedContrastiveLoss(nn.Module):
 
     with n(i, j) the number of members of class j in the set, the centre included and the anchor not.
 
+    validate: also check that vectors have unit length, which costs a synchronisation; not under torch.compile.
+
     embeddings: (N, p) unit vectors, several views of an image stacked along N; labels: (N,) in [0, K); centres: (K, p)
     unit vectors, as a small network makes them of the classifier's weights. See `SupConLoss` for contrast over ranks.
 
@@ -28,12 +30,13 @@ class BalancedContrastiveLoss(nn.Module):
     4.0
     """
 
-    def __init__(self, temperature: float = 0.1, *, reduction: Reduction = "mean") -> None:
+    def __init__(self, temperature: float = 0.1, *, reduction: Reduction = "mean", validate: bool = False) -> None:
         super().__init__()
-        require_reduction(reduction)
+        require_choice(Reduction, reduction=reduction)
         require_positive(temperature=temperature)
         self.temperature = temperature
         self.reduction: Reduction = reduction
+        self.validate = validate
 
     def forward(
         self,
@@ -50,6 +53,9 @@ class BalancedContrastiveLoss(nn.Module):
         """
         others, other_labels, itself = contrast_set(embeddings, labels, contrast, contrast_labels, anchor_offset)
         require_matrix(centres, embeddings.shape[1], "centres")
+        if self.validate and not torch.compiler.is_compiling():
+            for vectors, name in ((embeddings, "embeddings"), (others, "contrast"), (centres, "centres")):
+                require_unit_length(vectors, name)
         num_classes = len(centres)
         labels = checked_labels(labels, len(embeddings), num_classes)
         other_labels = checked_labels(other_labels, len(others), num_classes, name="contrast_labels")

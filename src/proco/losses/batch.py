@@ -1,6 +1,6 @@
 """What every loss does with its batch: check it at the edge, reduce the losses of the samples."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -8,12 +8,6 @@ from torch import Tensor
 from proco.distributed import all_reduce_sum, world_size
 
 Reduction = Literal["mean", "sum", "none"]
-
-
-def require_reduction(reduction: str) -> None:
-    """Refuse an unknown reduction."""
-    if reduction not in get_args(Reduction):
-        raise ValueError(f"unknown reduction {reduction!r}; choose from {', '.join(get_args(Reduction))}.")
 
 
 def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
@@ -27,13 +21,20 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
 def weighted_reduce(losses: Tensor, weights: Tensor, reduction: Reduction) -> Tensor:
     """Reduce losses (N,) that weigh unequally, by weights (N,): the mean is divided by the sum of the weights.
 
+    A loss that does so says what its samples weigh: sample_weights(labels, dtype), (N,).
+    """
+    weighted = weights * losses
+    return mean_by_weights(weighted, weights) if reduction == "mean" else reduce(weighted, reduction)
+
+
+def mean_by_weights(weighted: Tensor, weights: Tensor) -> Tensor:
+    """Return the sum of losses (N,) that are multiplied by their weights, over the sum of the weights (N,).
+
     Over several ranks that is the sum of all of them, so that the mean of the ranks' losses is that of one process;
     every rank has to call it.
     """
-    if reduction != "mean":
-        return reduce(weights * losses, reduction)
     total_weight = all_reduce_sum(weights.sum()) / world_size()
-    return (weights * losses).sum() / total_weight.clamp_min(torch.finfo(losses.dtype).tiny)
+    return weighted.sum() / total_weight.clamp_min(torch.finfo(weighted.dtype).tiny)
 
 
 def _require_tensor(value: object, name: str) -> None:
@@ -81,13 +82,13 @@ def checked_labels(
     return torch.where(labels < 0, num_classes, labels)
 
 
-def require_unit_length(embeddings: Tensor) -> None:
+def require_unit_length(embeddings: Tensor, name: str = "embeddings") -> None:
     """Refuse embeddings (N, p) that are not finite unit vectors, with the tolerance of their type."""
     lengths = torch.linalg.vector_norm(embeddings.detach().float(), dim=1)
     tolerance = 1e-3 if embeddings.dtype.itemsize >= 4 else 3e-2
     wrong = ~((lengths - 1).abs() <= tolerance)
     if wrong.any():
         raise ValueError(
-            f"embeddings must have length 1; {int(wrong.sum())} of {len(lengths)} have not, the first has "
-            f"{lengths[wrong][0].item():.4g}. Apply torch.nn.functional.normalize(embeddings, dim=1) before the loss."
+            f"{name} must have length 1; {int(wrong.sum())} of {len(lengths)} have not, the first has "
+            f"{lengths[wrong][0].item():.4g}. Apply torch.nn.functional.normalize({name}, dim=1) before the loss."
         )

@@ -5,10 +5,10 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix
 from proco.losses.class_counts import ClassCounts
 from proco.losses.effective_number import effective_number_weights
-from proco.ranges import require_not_negative
+from proco.ranges import require_choice, require_not_negative
 
 
 class ClassBalancedFocalLoss(FullPrecisionModule):
@@ -40,7 +40,7 @@ class ClassBalancedFocalLoss(FullPrecisionModule):
     ) -> None:
         super().__init__()
         require_not_negative(gamma=gamma)
-        require_reduction(reduction)
+        require_choice(Reduction, reduction=reduction)
         self.register_buffer("class_weights", effective_number_weights(class_counts, beta))
         self.beta, self.gamma = beta, gamma
         self.reduction: Reduction = reduction

@@ -46,6 +46,8 @@ def class_counts_from_labels(labels: Sequence[int] | NDArray[Any] | Tensor, num_
     >>> class_counts_from_labels([0, 0, 2, 0, 2, 1])
     tensor([3, 1, 2])
     """
+    if num_classes is not None and num_classes < 1:
+        raise ValueError(f"num_classes must be at least 1; got {num_classes}.")
     flat = torch.as_tensor(labels).flatten()
     if flat.is_floating_point() or flat.is_complex() or flat.dtype == torch.bool:
         raise ValueError(f"labels must be whole numbers; got {flat.dtype}.")

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
-from proco.ranges import require_not_negative
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix
+from proco.ranges import require_choice, require_not_negative
 
 
 class FocalLoss(nn.Module):
@@ -22,7 +22,7 @@ class FocalLoss(nn.Module):
     def __init__(self, gamma: float = 1.0, *, reduction: Reduction = "mean") -> None:
         super().__init__()
         require_not_negative(gamma=gamma)
-        require_reduction(reduction)
+        require_choice(Reduction, reduction=reduction)
         self.gamma = gamma
         self.reduction: Reduction = reduction
 

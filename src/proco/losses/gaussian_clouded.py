@@ -5,9 +5,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix
 from proco.losses.class_counts import ClassCounts, as_class_counts
-from proco.ranges import require_not_negative, require_positive
+from proco.ranges import require_choice, require_not_negative, require_positive
 
 
 class GaussianCloudedLoss(FullPrecisionModule):
@@ -44,7 +44,7 @@ class GaussianCloudedLoss(FullPrecisionModule):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
-        require_reduction(reduction)
+        require_choice(Reduction, reduction=reduction)
         require_positive(scale=scale, logit_scale=logit_scale)
         require_not_negative(margin=margin, gamma=gamma, noise=noise, deviation=deviation)
         self.register_buffer("class_counts", as_class_counts(class_counts))

@@ -5,9 +5,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, require_matrix, require_reduction, weighted_reduce
+from proco.losses.batch import Reduction, checked_labels, require_matrix, weighted_reduce
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
-from proco.ranges import require_not_negative
+from proco.ranges import require_choice, require_not_negative
 
 
 class InverseFrequencyLoss(FullPrecisionModule):
@@ -25,7 +25,7 @@ class InverseFrequencyLoss(FullPrecisionModule):
 
     def __init__(self, class_counts: ClassCounts, *, power: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__()
-        require_reduction(reduction)
+        require_choice(Reduction, reduction=reduction)
         require_not_negative(power=power)
         self.register_buffer("class_counts", as_class_counts(class_counts))
         self.power = power
@@ -36,14 +36,18 @@ class InverseFrequencyLoss(FullPrecisionModule):
         # A softmax of logarithms, so that no power overflows.
         return len(self.class_counts) * (-self.power * log_prior(self.class_counts, dtype)).softmax(dim=0)
 
+    def sample_weights(self, labels: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return what samples of these labels weigh, (N,)."""
+        return self.weights(dtype)[labels]
+
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""
         num_classes = len(self.class_counts)
         require_matrix(logits, num_classes, "logits")
         labels = checked_labels(labels, len(logits), num_classes).long()
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        weights = self.weights(logits.dtype)[labels]
-        return weighted_reduce(cross_entropy(logits, labels, reduction="none"), weights, self.reduction)
+        losses = cross_entropy(logits, labels, reduction="none")
+        return weighted_reduce(losses, self.sample_weights(labels, logits.dtype), self.reduction)
 
     def extra_repr(self) -> str:
         """Return the settings."""

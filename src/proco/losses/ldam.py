@@ -5,9 +5,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, require_matrix, require_reduction, weighted_reduce
+from proco.losses.batch import Reduction, checked_labels, require_matrix, weighted_reduce
 from proco.losses.class_counts import ClassCounts, as_class_counts
-from proco.ranges import require_not_negative, require_positive
+from proco.ranges import require_choice, require_not_negative, require_positive
 
 
 class LdamLoss(FullPrecisionModule):
@@ -38,7 +38,7 @@ class LdamLoss(FullPrecisionModule):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
-        require_reduction(reduction)
+        require_choice(Reduction, reduction=reduction)
         require_not_negative(max_margin=max_margin)
         require_positive(scale=scale)
         self.register_buffer("class_counts", as_class_counts(class_counts))
@@ -50,6 +50,10 @@ class LdamLoss(FullPrecisionModule):
         """Return the margin of each class, (K,), in units of a cosine."""
         return self.max_margin * (self.class_counts.min() / self.class_counts) ** 0.25
 
+    def sample_weights(self, labels: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return what samples of these labels weigh, (N,)."""
+        return self.class_weights.to(dtype)[labels]
+
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""
         num_classes = len(self.class_counts)
@@ -58,8 +62,8 @@ class LdamLoss(FullPrecisionModule):
         dtype = torch.promote_types(logits.dtype, torch.float32)
         is_label = labels[:, None] == torch.arange(num_classes, device=labels.device)
         behind = logits.to(dtype) - self.scale * self.margins().to(dtype) * is_label
-        weights = self.class_weights[labels].to(dtype)
-        return weighted_reduce(cross_entropy(behind, labels.long(), reduction="none"), weights, self.reduction)
+        losses = cross_entropy(behind, labels.long(), reduction="none")
+        return weighted_reduce(losses, self.sample_weights(labels, dtype), self.reduction)
 
     def extra_repr(self) -> str:
         """Return the settings."""

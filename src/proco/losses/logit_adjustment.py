@@ -7,8 +7,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
+from proco.ranges import require_choice
 
 
 class LogitAdjustedLoss(FullPrecisionModule):
@@ -28,7 +29,7 @@ class LogitAdjustedLoss(FullPrecisionModule):
 
     def __init__(self, class_counts: ClassCounts, *, tau: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__()
-        require_reduction(reduction)
+        require_choice(Reduction, reduction=reduction)
         if not math.isfinite(tau):
             raise ValueError(f"tau must be finite; got {tau}.")
         self.register_buffer("class_counts", as_class_counts(class_counts))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from proco.kernels.availability import kernels_run_on
-from proco.losses.supcon import ContrastForm
+from proco.losses.contrast_form import ContrastForm
 from proco.sphere import debye
 from proco.sphere.bessel import bessel_ratio, num_ladder_steps
 from proco.sphere.moment_generating import log_mgf_and_slope

@@ -1,4 +1,18 @@
-"""The ProCo loss: supervised contrast against infinitely many samples of every class, in closed form."""
+"""The ProCo loss (Du et al., T-PAMI 2024): supervised contrast against infinitely many samples of every class.
+
+Embeddings z of a class j are taken to be distributed as Z_j ~ vMF(mu_j, kappa_j). What a sample of the class adds to
+the contrast then has a mean in closed form,
+
+    M_j(z) = E e^(z.Z_j/tau) = C_p(kappa_j) / C_p(|kappa_j mu_j + z/tau|),
+
+with C_p the normaliser of the distribution, and with class priors pi the two forms of the loss are
+
+    L_in  = -log(pi_y M_y / sum_j pi_j M_j),
+    L_out = -A_p(kappa_y) mu_y.z/tau + log sum_j pi_j M_j,
+
+where A_p(kappa) is the mean length of a sample; A_p(kappa_j) mu_j is the mean of the class's embeddings, to 1e-3 with
+the official code's kappa and exactly with the exact one.
+"""
 
 import torch
 from torch import Tensor
@@ -9,13 +23,12 @@ from proco.losses.batch import (
     checked_labels,
     reduce,
     require_matrix,
-    require_reduction,
     require_unit_length,
 )
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
+from proco.losses.contrast_form import ContrastForm
 from proco.losses.mixture_contrast import VmfMixture, contrast
-from proco.losses.supcon import ContrastForm, require_form
-from proco.ranges import require_positive
+from proco.ranges import require_choice, require_positive
 from proco.sphere.concentration import ConcentrationMethod, concentration_from_mean_length
 from proco.sphere.moment_generating import log_mgf
 from proco.sphere.moments import ClassMoments
@@ -34,9 +47,11 @@ class ProCoLoss(FullPrecisionModule):
 
     class_counts: training samples of each class, all positive; see `class_counts_from_labels`.
     dim: length p of the embeddings, at least 2.
+    temperature: tau, what inner products are divided by.
     form: "in", the paper's choice, or "out".
     past_epochs: previous epochs that the distributions are estimated from, beside the one at hand.
     concentration: formula for kappa, "official" (as in the official code), "sra" (as in the paper) or "exact".
+    max_concentration: largest kappa, of classes whose embeddings all but coincide.
     chunk_size: classes handled at once; by default as many as make 2^23 scores, so that K costs no more memory than
         its statistics.
     validate: also check what costs a synchronisation, unit length and, on a GPU, the range of labels; not under
@@ -65,8 +80,8 @@ class ProCoLoss(FullPrecisionModule):
         validate: bool = False,
     ) -> None:
         super().__init__()
-        require_form(form)
-        require_reduction(reduction)
+        require_choice(ContrastForm, form=form)
+        require_choice(Reduction, reduction=reduction)
         require_positive(temperature=temperature)
         if chunk_size is not None and chunk_size < 1:
             raise ValueError(f"chunk_size must be at least 1; got {chunk_size}.")

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix, require_reduction
+from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
-from proco.ranges import require_below_one, require_positive
+from proco.ranges import require_below_one, require_choice, require_positive
 from proco.sphere.moments import ClassMoments, class_sums
 
 
@@ -34,8 +34,10 @@ class PrototypeLoss(FullPrecisionModule, ABC):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
+        if dim < 1:
+            raise ValueError(f"dim must be at least 1; got {dim}.")
         require_positive(temperature=temperature)
-        require_reduction(reduction)
+        require_choice(Reduction, reduction=reduction)
         self.register_buffer("class_counts", as_class_counts(class_counts))
         self.dim, self.temperature, self.prior = dim, temperature, prior
         self.reduction: Reduction = reduction

@@ -1,23 +1,14 @@
 """Supervised contrastive learning (Khosla et al., NeurIPS 2020), the paper's eqs. 2 and 3."""
 
-from typing import Literal, get_args
-
 import torch
 from torch import Tensor
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_reduction
+from proco.losses.batch import Reduction, checked_labels, reduce, require_unit_length
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
+from proco.losses.contrast_form import ContrastForm
 from proco.losses.contrast_set import contrast_set
-from proco.ranges import require_positive
-
-ContrastForm = Literal["in", "out"]
-
-
-def require_form(form: str) -> None:
-    """Refuse an unknown form of the contrastive loss."""
-    if form not in get_args(ContrastForm):
-        raise ValueError(f"unknown form {form!r}; choose from {', '.join(get_args(ContrastForm))}.")
+from proco.ranges import require_choice, require_positive
 
 
 class SupConLoss(FullPrecisionModule):
@@ -29,6 +20,8 @@ class SupConLoss(FullPrecisionModule):
 
     class_counts: of the training set, for margins between embeddings. Every e^(z.z_a/tau), above and below, is then
     multiplied by the prior pi of the class of z_a, so that those of a rare class have to come closer to each other.
+
+    validate: also check that vectors have unit length, which costs a synchronisation; not under torch.compile.
 
     embeddings: (N, p) unit vectors, several views of an image stacked along N; labels: (N,), whole numbers, of which
     equal ones are a class, and which lie in [0, K) where there are counts. There is no number for "without a label":
@@ -53,15 +46,17 @@ class SupConLoss(FullPrecisionModule):
         form: ContrastForm = "out",
         class_counts: ClassCounts | None = None,
         reduction: Reduction = "mean",
+        validate: bool = False,
     ) -> None:
         super().__init__()
-        require_form(form)
-        require_reduction(reduction)
+        require_choice(ContrastForm, form=form)
+        require_choice(Reduction, reduction=reduction)
         require_positive(temperature=temperature)
         self.register_buffer("class_counts", None if class_counts is None else as_class_counts(class_counts))
         self.temperature = temperature
         self.form: ContrastForm = form
         self.reduction: Reduction = reduction
+        self.validate = validate
 
     def forward(
         self,
@@ -76,6 +71,9 @@ class SupConLoss(FullPrecisionModule):
         anchor_offset: row of contrast from which on the embeddings stand in it; None if they do not.
         """
         others, other_labels, itself = contrast_set(embeddings, labels, contrast, contrast_labels, anchor_offset)
+        if self.validate and not torch.compiler.is_compiling():
+            require_unit_length(embeddings)
+            require_unit_length(others, "contrast")
         if self.class_counts is not None:
             num_classes = len(self.class_counts)
             labels = checked_labels(labels, len(embeddings), num_classes)

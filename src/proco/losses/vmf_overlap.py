@@ -65,6 +65,8 @@ def class_feature_consistency(directions: Tensor, concentration: Tensor, feature
 
 def _checked(directions: Tensor, concentration: Tensor) -> tuple[Tensor, Tensor]:
     require_matrix(directions, None, "directions")
+    if directions.shape[1] < 2:
+        raise ValueError(f"directions must have 2 or more dimensions; got {directions.shape[1]}.")
     if concentration.shape != directions.shape[:1]:
         raise ValueError(
             f"concentration must have shape ({len(directions)},), one number per class; "

@@ -15,12 +15,12 @@ from torch import nn
 from proco.losses.balanced_softmax import BalancedSoftmaxLoss
 from proco.losses.batch import Reduction
 from proco.methods.method import Method, Task
-from proco.methods.one_branch import OneBranch
+from proco.methods.one_branch import OneLoss
 
 
 @Method.registry.register("balanced_softmax")
 @dataclass(frozen=True, kw_only=True)
-class BalancedSoftmax(OneBranch):
+class BalancedSoftmax(OneLoss):
     """Cross-entropy with the class counts in the softmax: logit adjustment of strength one."""
 
     family = "loss"

@@ -4,14 +4,14 @@ u = T(f), T a transformer layer over the batch as a sequence; the same classifie
 backbone learns from what images have in common. In use there are f and the classifier alone: a prediction does not
 depend on what else is in the batch.
 
-The original concatenates f and u and doubles the labels. Here the term is taken of both, and their mean: as halves have
-the same size and the same labels, the mean over 2N images, weighted by class or not, is the mean of the two.
+The original concatenates f and u and doubles the labels; the mean of the two losses, taken here, is the same number,
+whether classes are weighted or not.
 
 Only the first view passes T. With several ranks each has a batch of its own, and T sees that alone, as in the original:
 two ranks are not one process here.
 
-Departures: the original has one view, and a linear classifier. What follows features, as the classifier of tde and the
-covariances of isda do, follows f alone: u comes out of a layer norm and lies elsewhere, and use is of f.
+Departures: the original has one view, and a linear classifier. Statistics of features (the mean of tde, the covariances
+of isda) are taken of f alone: u comes out of a layer norm, and is not used when predicting.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from proco.errors import ConfigError
-from proco.losses.batch import Reduction
 from proco.methods.composition import require_no_views
 from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.method import Method, Targets, Task, Term
@@ -73,17 +72,8 @@ class BatchFormer(OneBranch):
             raise ConfigError(f"method.heads must be at least 1; got {self.heads}.")
         self.require_below_one("dropout")
 
-    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
-        """Return the criterion of the base."""
-        return self.base.criterion(task, reduction)
-
     def term(self, task: Task) -> Term:
         """Return the term of the base, of features with and without the batch."""
-        if task.num_features % self.heads:
-            raise ConfigError(
-                f"method.heads={self.heads} does not divide the {task.num_features} features of the backbone; choose a "
-                "divisor of them."
-            )
         transformer = BatchTransformer(task.num_features, heads=self.heads, dropout=self.dropout)
         return BatchFormed(self.base.term(task), transformer)
 

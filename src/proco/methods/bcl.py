@@ -1,8 +1,8 @@
 """Balanced contrastive learning (Zhu et al., CVPR 2022): a logit-adjusted classifier and class-averaged contrast.
 
-L_i = -1/|P(i)| sum_(p in P(i)) (z_i.u_p/t - log D_i), D_i = sum_(a != i) e^(z_i.u_a/t) / n(i, y_a): the set u holds the
-embeddings of the views behind the first and a centre of every class, n(i, j) counts its members of class j, so that
-every class weighs the same in D.
+L_i = -1/|P(i)| sum_(p in P(i)) (z_i.u_p/tau - log D_i), D_i = sum_(a != i) e^(z_i.u_a/tau) / n(i, y_a): the set u
+holds the embeddings of the views behind the first and a centre of every class, n(i, j) counts its members of class j,
+so that every class weighs the same in D.
 
 Departures: over several ranks the set is that of all of them, where the original contrasts on each GPU alone. There is
 no original code for CIFAR: weights of 2 for the classifier and 0.6 for the contrast are those of a reproduction
@@ -48,7 +48,6 @@ class Bcl(TwoBranch):
     """
 
     source = "Zhu et al., Balanced contrastive learning for long-tailed visual recognition, CVPR 2022"
-    branch = "bcl"
 
     weight: float = 0.3
     """Of the contrastive loss beside the classifier's. 0.3 at twice the learning rate is the reproduction's 0.6 beside

@@ -19,13 +19,13 @@ from torch import nn
 from proco.losses.batch import Reduction
 from proco.losses.class_balanced_focal import ClassBalancedFocalLoss
 from proco.methods.method import Method, Task
-from proco.methods.one_branch import OneBranch
+from proco.methods.one_branch import OneLoss
 from proco.models.heads import RareEventClassifier
 
 
 @Method.registry.register("cb_focal")
 @dataclass(frozen=True, kw_only=True)
-class CbFocal(OneBranch):
+class CbFocal(OneLoss):
     """A yes-or-no question for each class; hard images count more, and classes by their effective number of samples."""
 
     family = "loss"

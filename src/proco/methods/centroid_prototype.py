@@ -1,6 +1,6 @@
 """The mean direction of each class as its complement: ProCo without the spread of the classes (an ablation).
 
-L = -log softmax(mu.z/t + log pi)_y with mu_j the mean direction of ProCo's statistics: its loss as kappa grows.
+L = -log softmax(mu.z/tau + log pi)_y with mu_j the mean direction of ProCo's statistics: its loss as kappa grows.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ class CentroidPrototype(TwoBranch):
 
     family = "ablation"
     source = "Du et al., T-PAMI 2024, ablation of class complements"
-    branch = "centroid_prototype"
 
     def representation(self, task: Task) -> Term:
         """Return the mean of the loss over the views."""

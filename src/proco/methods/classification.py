@@ -1,9 +1,10 @@
 """The terms of a classifier: a criterion of its logits on the first view, of one class an image or of two."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
+from proco.losses.batch import mean_by_weights
 from proco.methods.method import Targets, Term
 from proco.models.network import Outputs
 
@@ -24,6 +25,9 @@ class Classification(Term):
 class SharedClassification(Term):
     """A criterion on the first view, a part of which may show another class: share l(y) + (1 - share) l(other).
 
+    Where the criterion's losses l are multiplied by weights of the classes and their mean is divided by the sum of
+    these (it then has `sample_weights`), so is this one, by share w(y) + (1 - share) w(other).
+
     criterion: from logits (N, K) and labels (N,) to losses (N,).
     """
 
@@ -33,6 +37,12 @@ class SharedClassification(Term):
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean loss."""
-        own, others = (self.criterion(outputs[0].logits, labels) for labels in (targets.labels, targets.others))
-        loss: Tensor = (targets.share * own + (1 - targets.share) * others).mean()
-        return loss
+        losses = self._shared(targets, lambda labels: self.criterion(outputs[0].logits, labels))
+        weights_of = getattr(self.criterion, "sample_weights", None)
+        if weights_of is None:
+            return losses.mean()
+        return mean_by_weights(losses, self._shared(targets, lambda labels: weights_of(labels, losses.dtype)))
+
+    @staticmethod
+    def _shared(targets: Targets, of: Callable[[Tensor], Tensor]) -> Tensor:
+        return targets.share * of(targets.labels) + (1 - targets.share) * of(targets.others)

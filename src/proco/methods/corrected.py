@@ -5,11 +5,11 @@ from typing import ClassVar
 
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.method import Family, Method
-from proco.methods.one_branch import OneBranch
+from proco.methods.one_branch import OneLoss
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corrected(OneBranch):
+class Corrected(OneLoss):
     """Cross-entropy of a linear classifier in training, and another rule of prediction."""
 
     family: ClassVar[Family] = "classifier"

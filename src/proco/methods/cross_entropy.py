@@ -6,13 +6,13 @@ from torch import nn
 
 from proco.losses.batch import Reduction
 from proco.methods.method import Method, Task
-from proco.methods.one_branch import OneBranch
+from proco.methods.one_branch import OneLoss
 
 
 @Method.registry.register("cross_entropy")
 @dataclass(frozen=True, kw_only=True)
-class CrossEntropy(OneBranch):
-    """Plain cross-entropy: treats every image alike, and so the classes as unevenly as they are filled."""
+class CrossEntropy(OneLoss):
+    """Plain cross-entropy: every image weighs the same, so that classes with many images dominate."""
 
     family = "loss"
     source = "the baseline of the field; its schedule for long-tailed CIFAR is that of LDAM (Cao et al., NeurIPS 2019)"

@@ -10,12 +10,8 @@ CIFAR: those of the recipes are ours.
 
 from dataclasses import dataclass
 
-from torch import nn
-
-from proco.errors import ConfigError
 from proco.methods.method import Method
 from proco.methods.two_stage import Decoupled
-from proco.models.heads import evaluates_otherwise
 
 
 @Method.registry.register("crt")
@@ -25,13 +21,3 @@ class Crt(Decoupled):
 
     source = "Kang et al., Decoupling representation and classifier for long-tailed recognition, ICLR 2020"
     second_renewed = ("classifier",)
-
-    def classifier(self, num_features: int, num_classes: int) -> nn.Module | None:
-        """Return the classifier that the first method asks for."""
-        own = self.first.classifier(num_features, num_classes)
-        if evaluates_otherwise(own):
-            raise ConfigError(
-                f"method.first: the classifier of {self.first.name} evaluates otherwise than it trains, and a second "
-                "stage would train what is not used. Choose another first method."
-            )
-        return own

@@ -3,11 +3,12 @@
 s'_j = (1 + c a_j) s_j + c b_j with the confidence c = sigmoid(v.f + u). a, b, v and u learn in the second stage, by
 cross-entropy weighted by (1/pi_j)^rho, scaled to sum K, and divided by the sum of a batch's weights. In the first stage
 all four are 0 and frozen, so that s' = s; as the second begins they are set to 1, 0, 0.1 and 0, which leaves the
-largest logit the largest. That they are drawn anew then is all there is to the switch: only weights have to be kept.
+largest logit the largest. No flag marks the stage: with weights alone a checkpoint is complete.
 
-Departures: the paper writes c (a s + b) + (1 - c) s, whose a is the code's plus 1; this is the code's, which begins at
-the paper's a = 2. u begins at 0 and not at random. rho, rate and epochs are those for ImageNet-LT; there are none for
-CIFAR. Over several ranks the sum of weights is that of all, as one process would have it.
+Departures: the original freezes parameters only; here the backbone is in evaluation mode (see crt). The paper writes
+c (a s + b) + (1 - c) s, whose a is the code's plus 1; this is the code's, which begins at the paper's a = 2. u begins
+at 0 and not at random. rho, rate and epochs are those for ImageNet-LT; there are none for CIFAR. Over several ranks the
+sum of weights is that of all, as one process would have it.
 """
 
 from dataclasses import dataclass

@@ -23,7 +23,6 @@ class Elm(TwoBranch):
     """A logit-adjusted classifier and contrast within the batch, both with margins by the class priors."""
 
     source = "Jitkrittum et al., ELM: Embedding and logit margins for long-tail learning, 2022; reconstructed"
-    branch = "elm"
 
     def representation(self, task: Task) -> Term:
         """Return the loss over all pairs of the views."""

@@ -1,6 +1,6 @@
 """An exponential moving average of the embeddings of each class as its complement (an ablation of the paper).
 
-L = -log softmax(c.z/t + log pi)_y with c_j <- normalize(m c_j + (1 - m) mean of the batch's class j).
+L = -log softmax(c.z/tau + log pi)_y with c_j <- normalize(m c_j + (1 - m) mean of the batch's class j).
 
 The paper gives neither m nor code: 0.99 is a choice of this library.
 """
@@ -19,7 +19,6 @@ class EmaPrototype(TwoBranch):
 
     family = "ablation"
     source = "Du et al., T-PAMI 2024, ablation of class complements"
-    branch = "ema_prototype"
 
     momentum: float = 0.99
     """Of the average, which the paper does not give."""

@@ -4,7 +4,8 @@ It was made for the many easy regions of object detection. On long-tailed data i
 images that are classified well, most of them of frequent classes, count less, whatever their class.
 
 Departures from LDAM's code (Cao et al., NeurIPS 2019), whose settings for long-tailed CIFAR are taken: that code can
-weigh classes too, and then makes q of the weighted cross-entropy. Here there are no weights, and q is a probability.
+also weigh classes, but then computes q from the weighted cross-entropy, so that q is no probability any more. Here
+there are no class weights.
 """
 
 from dataclasses import dataclass
@@ -14,12 +15,12 @@ from torch import nn
 from proco.losses.batch import Reduction
 from proco.losses.focal import FocalLoss
 from proco.methods.method import Method, Task
-from proco.methods.one_branch import OneBranch
+from proco.methods.one_branch import OneLoss
 
 
 @Method.registry.register("focal")
 @dataclass(frozen=True, kw_only=True)
-class Focal(OneBranch):
+class Focal(OneLoss):
     """Cross-entropy in which images that are classified well count less."""
 
     family = "loss"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from proco.errors import ConfigError
-from proco.losses.batch import Reduction
-from proco.losses.isda import CovarianceKind, IsdaLoss
+from proco.losses.class_covariances import CovarianceKind
+from proco.losses.isda import IsdaLoss
 from proco.methods.method import Method, Targets, Task, Term
 from proco.methods.one_branch import OneBranch
 from proco.models.network import Outputs
@@ -61,12 +61,6 @@ class Isda(OneBranch):
         """Refuse a strength that is none."""
         super().__post_init__()
         self.require_not_negative("strength")
-
-    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
-        """Refuse: there is no criterion of logits alone."""
-        raise ConfigError(
-            "the method isda needs features beside logits: there is no loss of logits alone to take from it."
-        )
 
     def term(self, task: Task) -> Term:
         """Return the loss, of features and the classifier's weights too."""

@@ -14,13 +14,13 @@ from torch import nn
 from proco.losses.batch import Reduction
 from proco.losses.ldam import LdamLoss
 from proco.methods.method import Method, Task
-from proco.methods.one_branch import OneBranch
+from proco.methods.one_branch import OneLoss
 from proco.models.heads import CosineClassifier
 
 
 @Method.registry.register("ldam")
 @dataclass(frozen=True, kw_only=True)
-class Ldam(OneBranch):
+class Ldam(OneLoss):
     """A cosine classifier that has to win by a margin, the wider the rarer the class."""
 
     family = "loss"

@@ -1,6 +1,6 @@
 """A learnt vector of each class as its complement: a cosine classifier on the projector (an ablation).
 
-L = -log softmax(w.z/t)_y with unit vectors w_j that are parameters. The paper does not say whether they are free, as
+L = -log softmax(w.z/tau)_y with unit vectors w_j that are parameters. The paper does not say whether they are free, as
 here, or made of the classifier's weights.
 """
 
@@ -18,7 +18,6 @@ class LearnablePrototype(TwoBranch):
 
     family = "ablation"
     source = "Du et al., T-PAMI 2024, ablation CC"
-    branch = "learnable_prototype"
 
     def representation(self, task: Task) -> Term:
         """Return the mean of the loss over the views."""

@@ -3,9 +3,9 @@
 With tau 1 it is the balanced softmax of Ren et al. (NeurIPS 2020).
 
 Departures from its own code: that adds 1e-12 to pi, whose classes may be empty; here they may not. Its ResNet-32 has
-blocks of 1 x 1, 3 x 3 and 1 x 1 convolutions and a batch norm at the end; here it is the one of all others. It counts
-steps, which its own recipe here has as epochs. In the common recipe one view passes the batch norms, where contrastive
-methods have three: with two more it comes to the same (ablation logit_adjustment_views).
+blocks of 1 x 1, 3 x 3 and 1 x 1 convolutions and a batch norm at the end; here it is the one of all others. Its
+schedule counts steps; its own recipe here counts epochs. In the common recipe one view passes the batch norms, where
+contrastive methods pass three; passing three made no difference (ablation logit_adjustment_views).
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from torch import nn
 from proco.losses.batch import Reduction
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.methods.method import Method, Task
-from proco.methods.one_branch import OneBranch
+from proco.methods.one_branch import OneLoss
 
 
 @Method.registry.register("logit_adjustment")
 @dataclass(frozen=True, kw_only=True)
-class LogitAdjustment(OneBranch):
+class LogitAdjustment(OneLoss):
     """Cross-entropy with the class priors as margins: cheap, and the base of the contrastive methods."""
 
     family = "loss"

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -13,7 +13,6 @@ from proco.augment.auto import Auto
 from proco.config import Choice
 from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
-from proco.models.heads import ExpertHeads
 from proco.models.network import Outputs
 from proco.ranges import require_below_one, require_not_negative, require_positive
 from proco.registry import Registry
@@ -49,10 +48,18 @@ class Term(nn.Module, ABC):
         done: share of the stage's epochs that are over.
         """
         for part in self.children():
-            if isinstance(part, Term):
-                part.start_epoch(done)
-            elif callable(start := getattr(part, "start_epoch", None)):
-                start()
+            _start_epoch(part, done)
+
+
+def _start_epoch(part: nn.Module, done: float) -> None:
+    """Let a part of a term know that an epoch begins; of a container, what is in it."""
+    if isinstance(part, Term):
+        part.start_epoch(done)
+    elif callable(start := getattr(part, "start_epoch", None)):
+        start()
+    else:
+        for inner in part.children():
+            _start_epoch(inner, done)
 
 
 class WeightedTerm(NamedTuple):
@@ -114,7 +121,8 @@ class Method(Choice, ABC):
     cost: ClassVar[str]
     """What its training takes beside that of cross-entropy, in words."""
     equal_on_ranks: ClassVar[bool] = True
-    """Whether several ranks learn what one process with the whole batch would, if what it is composed with does."""
+    """Whether several ranks learn what one process with the whole batch would, as far as it depends on this method and
+    not on what it is composed of."""
     needs_projector: ClassVar[bool] = False
     least_views: ClassVar[int] = 1
 
@@ -141,6 +149,12 @@ class Method(Choice, ABC):
         """What it is called in recipes."""
         return self.registry.name_of(type(self))
 
+    @property
+    def is_equal_on_ranks(self) -> bool:
+        """Whether several ranks learn what one process with the whole batch would."""
+        parts = (getattr(self, setting.name) for setting in fields(self))
+        return self.equal_on_ranks and all(part.is_equal_on_ranks for part in parts if isinstance(part, Method))
+
     def require_not_negative(self, *names: str) -> None:
         """Refuse settings of these names that are negative, infinite or no numbers."""
         require_not_negative(**self._named(names))
@@ -163,8 +177,8 @@ class Method(Choice, ABC):
     def begins_as(self) -> "Method | None":
         """Return the method whose whole training is the first stage of this one, or all of it; None where none is.
 
-        A finished run of that method then need not be repeated. Its classifier must be linear or this method's own, and
-        what a classifier of this method has beyond it must be idle in the first stage.
+        A finished run of that method then need not be repeated. Its classifier must be linear or of this method's type;
+        what this method's has beyond it must have no effect in the first stage.
         """
         return None
 
@@ -175,60 +189,6 @@ class Method(Choice, ABC):
     def predict(self, outputs: Outputs, class_counts: Tensor) -> Tensor:
         """Return the scores (N, K) whose largest is the prediction; by default the classifier's logits."""
         return outputs.logits
-
-
-class EachExpert(Term):
-    """The sum of a term over experts, each of which has its own."""
-
-    def __init__(self, terms: Sequence[Term]) -> None:
-        super().__init__()
-        self.terms = nn.ModuleList(terms)
-
-    def start_epoch(self, done: float = 0.0) -> None:
-        """Let the terms know."""
-        for term in self.terms:
-            assert isinstance(term, Term)
-            term.start_epoch(done)
-
-    def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
-        """Return the sum, of outputs of a network of experts and with its classifiers."""
-        assert isinstance(classifier, ExpertHeads)
-        by_expert = zip(*(view.experts for view in outputs), strict=True)
-        values = [
-            term(views, targets, head) for term, views, head in zip(self.terms, by_expert, classifier, strict=True)
-        ]
-        return torch.stack(values).sum()
-
-
-def side_by_side(stages_of: Sequence[Sequence[Stage]]) -> tuple[Stage, ...]:
-    """Return stages in which experts learn side by side, each as if it were alone, from the stages of each.
-
-    They are alike but for the state of their terms. These are summed, so that the gradient of what belongs to one
-    expert alone is as without the others.
-    """
-    together = []
-    for stages in zip(*stages_of, strict=True):
-        terms = {
-            name: WeightedTerm(weight, EachExpert([stage.terms[name].term for stage in stages]))
-            for name, (weight, _) in stages[0].terms.items()
-        }
-        learning, renewed = (_of_experts(parts, len(stages)) for parts in (stages[0].learning, stages[0].renewed))
-        together.append(replace(stages[0], terms=terms, learning=learning, renewed=renewed))
-    return tuple(together)
-
-
-def _of_experts(parts: Sequence[str], number: int) -> tuple[str, ...]:
-    """Return the names of parts of a network with several experts: what is in a head is in that of each.
-
-    >>> _of_experts(["backbone", "classifier.scale"], 2)
-    ('backbone', 'classifier.0.scale', 'classifier.1.scale')
-    """
-    named: list[str] = []
-    for part in parts:
-        head, _, inside = part.partition(".")
-        is_of_a_head = bool(inside) and head != "backbone"
-        named += [f"{head}.{expert}.{inside}" for expert in range(number)] if is_of_a_head else [part]
-    return tuple(named)
 
 
 def joint_embeddings(outputs: Sequence[Outputs]) -> list[Tensor]:

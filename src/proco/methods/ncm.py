@@ -1,7 +1,7 @@
 """Nearest class mean (Kang et al., ICLR 2020): cross-entropy in training; predict the class whose mean is nearest.
 
-Features are centred by the mean of all training features and scaled to unit length ("cl2n"); the score of class j is
-minus the squared distance to the mean of its training features. Every class has one mean, however many images it has.
+Scores are s_j = -|g(f) - m_j|^2, with m_j the mean of g over the training images of class j, and g(f) the features less
+the mean of all training features, scaled to unit length ("cl2n"). Every class has one mean, however many images it has.
 
 Departures: means are taken anew before each evaluation and not once, so that curves show what the method predicts. A
 class without a training image, which the original code would leave out of the list of classes, never wins.

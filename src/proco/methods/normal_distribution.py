@@ -1,7 +1,8 @@
 """A normal distribution of each class in place of the von Mises-Fisher one (an ablation).
 
-L = -log softmax(g + log pi)_y with g_j = m_j.z/t + z' S_j z/(2 t^2), mean and full covariance over ProCo's windows. The
-paper does not say whether its covariances are full.
+L = -log softmax(g + log pi)_y with g_j = m_j.z/tau + z' S_j z/(2 tau^2), mean and full covariance over ProCo's windows.
+The paper does not say whether its covariances are full, nor over what they are taken: ISDA's, which it is after, are
+over all of training.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ class NormalDistribution(TwoBranch):
     family = "ablation"
     source = "Du et al., T-PAMI 2024, ablation of class complements"
     cost = "three views, and a covariance of every class"
-    branch = "normal_distribution"
 
     def representation(self, task: Task) -> Term:
         """Return the mean of the loss over the views."""

@@ -1,11 +1,12 @@
 """ProCo (Du et al., T-PAMI 2024): a logit-adjusted classifier and the probabilistic contrastive loss, side by side.
 
-L_in = -log softmax(g + log pi)_y, g_j = log E e^(z.Z_j/t) with Z_j ~ vMF(mu_j, kappa_j) in closed form; mean direction
-and concentration of a class are estimated from its embeddings in the last epoch and this one (`ProCoLoss`).
+L_in = -log softmax(g + log pi)_y, g_j = log E e^(z.Z_j/tau) with Z_j ~ vMF(mu_j, kappa_j) in closed form; mean
+direction and concentration of a class are estimated from its embeddings in the last epoch and this one (`ProCoLoss`).
 
-Departures from the official code: sums in place of running means, a class never seen has a uniform distribution and not
-a random one, and the scores are by an expansion in place of a recurrence: the same numbers to 1e-6. Over several ranks
-the statistics are of all.
+Departures from the official code: L_out has A_p(kappa_y) mu_y where the code has the mean of the class itself; the two
+differ by 1e-3. Sums stand in place of running means, a class never seen has a uniform distribution and not a random
+one, and the scores are by an expansion in place of a recurrence: the same numbers to 1e-6. Over several ranks the
+statistics are of all.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from proco.errors import ConfigError
+from proco.losses.contrast_form import ContrastForm
 from proco.losses.proco import ProCoLoss
 from proco.losses.proco_leave_one_out import LeaveOneOutProCoLoss
-from proco.losses.supcon import ContrastForm
 from proco.methods.method import Method, Targets, Task, Term, joint_embeddings
 from proco.methods.two_branch import MeanOverViews, TwoBranch
 from proco.models.network import Outputs
@@ -40,7 +41,6 @@ class ProCo(TwoBranch):
     """Contrast against infinitely many samples of every class, drawn from its von Mises-Fisher distribution."""
 
     source = "Du et al., Probabilistic contrastive learning for long-tailed visual recognition, T-PAMI 2024"
-    branch = "proco"
 
     form: ContrastForm = "in"
     """`in` is the paper's L_in, with the expectation inside of the logarithm; `out` its L_out."""

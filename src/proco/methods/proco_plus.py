@@ -10,7 +10,7 @@ from proco.augment import Auto, Paste, Sim, View
 from proco.errors import ConfigError
 from proco.methods.classification import SharedClassification
 from proco.methods.method import Method, Stage, Task, Term
-from proco.methods.one_branch import OneBranch
+from proco.methods.one_branch import OneLoss, is_loss_alone
 from proco.methods.proco import ProCo
 
 
@@ -30,22 +30,21 @@ class ProCoPlus(ProCo):
     views: tuple[View, ...] = (Auto(cutout=0), Sim(), Sim())
     """The first is the classifier's; the box that is pasted into it stands for the one that Cutout leaves empty."""
     paste: Paste = field(default_factory=Paste)
-    """The boxes."""
+    """How often boxes are pasted, and of which images."""
 
     def __post_init__(self) -> None:
-        """Refuse a classification that is more than a criterion of logits: it knows one class an image."""
+        """Refuse a classification that is more than a loss of logits: it knows one class an image."""
         super().__post_init__()
-        if not self.classification.is_criterion():
-            criteria = (
-                name for name, kind in Method.registry.items() if issubclass(kind, OneBranch) and kind.is_criterion()
-            )
+        if not is_loss_alone(type(self.classification)):
+            losses = (name for name, kind in Method.registry.items() if is_loss_alone(kind))
             raise ConfigError(
                 f"method.classification: {self.classification.name} cannot stand where an image shows two classes, as "
-                f"under {self.name}. Choose one that is a loss of logits alone: {', '.join(criteria)}."
+                f"under {self.name}. Choose one that is a loss of logits alone: {', '.join(losses)}."
             )
 
     def classification_term(self, task: Task) -> Term:
         """Return the classifier's term, of the image and of what is pasted in."""
+        assert isinstance(self.classification, OneLoss), "others are refused"
         return SharedClassification(self.classification.criterion(task, "none"))
 
     def stages(self, task: Task, epochs: int) -> tuple[Stage, ...]:

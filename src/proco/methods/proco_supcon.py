@@ -20,12 +20,11 @@ class Sum(Term):
 
     def __init__(self, *terms: Term) -> None:
         super().__init__()
-        for number, term in enumerate(terms):
-            self.add_module(str(number), term)
+        self.terms = nn.ModuleList(terms)
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the sum."""
-        values: list[Tensor] = [term(outputs, targets, classifier) for term in self.children()]
+        values: list[Tensor] = [term(outputs, targets, classifier) for term in self.terms]
         return sum(values[1:], start=values[0])
 
 
@@ -36,7 +35,6 @@ class ProCoSupCon(ProCo):
 
     family = "ablation"
     source = "Du et al., T-PAMI 2024, ablation SC + CC + CR + MM"
-    branch = "proco_supcon"
 
     def representation(self, task: Task) -> Term:
         """Return the sum of both losses."""

@@ -1,4 +1,8 @@
-"""What contrastive methods share: a classifier on the first view, a projector on the others, together or in turn."""
+"""What contrastive methods share: a classifier on the first view, a projector on the others, together or in turn.
+
+L = l(s, y) + weight L_rep(z, y), of the classifier's logits s on the first view and the projector's unit embeddings z
+of the others: l is the classification's loss, by default logit-adjusted, L_rep the representation's.
+"""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -54,8 +58,6 @@ class TwoBranch(Method):
     cost: ClassVar[str] = "three views"
     needs_projector = True
     least_views = 2
-    branch: ClassVar[str]
-    """What the representation's loss is called in records."""
 
     views: tuple[View, ...] = (Auto(), Sim(), Sim())
     """The first is the classifier's, the others are the projector's."""
@@ -72,8 +74,8 @@ class TwoBranch(Method):
     """Learning rate of those epochs. SupCon's own is 5 for a batch of 512; this is for 256. For it to suit a network
     whose features are long, or share a direction, let network.classifier be standardised."""
     classifier_batch_size: int | None = None
-    """Images of a step of those epochs, for which classifier_lr is then meant; by default as many as before, and where
-    these are `auto`, classifier_lr is for 256 and scaled with them."""
+    """Images of a step of those epochs, to which classifier_lr then applies; by default those of the run. With `auto`,
+    classifier_lr is for 256 and scales."""
 
     def __post_init__(self) -> None:
         """Refuse numbers the losses cannot have."""
@@ -105,13 +107,13 @@ class TwoBranch(Method):
         classification = {self.classification.name: WeightedTerm(1.0, self.classification_term(task))}
         term = self.representation(task)
         if not self.classifier_epochs:
-            terms = {**classification, self.branch: WeightedTerm(self.weight, BehindFirst(term))}
+            terms = {**classification, self.name: WeightedTerm(self.weight, BehindFirst(term))}
             return (Stage(epochs=epochs, views=self.views, sampler=self.sampler, terms=terms),)
         representation = Stage(
             epochs=epochs,
             views=self.views[1:],
             sampler=self.sampler,
-            terms={self.branch: WeightedTerm(1.0, term)},
+            terms={self.name: WeightedTerm(1.0, term)},
             learning=("backbone", "projector"),
         )
         classifier = Stage(
@@ -120,7 +122,7 @@ class TwoBranch(Method):
             batch_size=self.classifier_batch_size,
             terms=classification,
             learning=("classifier",),
-            optim={
+            optim={  # as the linear probe of SupCon's code falls: epochs 60, 75 and 90 of 100, by a fifth
                 "lr": self.classifier_lr,
                 "weight_decay": 0.0,
                 "schedule": "step",

@@ -17,6 +17,7 @@ from proco.methods.composition import require_no_views
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.method import PARTS, Family, Method, Stage, Task, Term, WeightedTerm
 from proco.methods.one_branch import OneBranch
+from proco.models.heads import evaluates_otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +103,16 @@ class Decoupled(TwoStage):
         (stage,) = self.first.stages(task, epochs)
         return replace(stage, views=self.views, sampler=self.sampler, learning=self.first_learning)
 
+    def classifier(self, num_features: int, num_classes: int) -> nn.Module | None:
+        """Return the classifier that the first method asks for."""
+        own = self.first.classifier(num_features, num_classes)
+        if evaluates_otherwise(own):
+            raise ConfigError(
+                f"method.first: the classifier of {self.first.name} evaluates otherwise than it trains, and a second "
+                "stage would train what is not used. Choose another first method."
+            )
+        return own
+
     def begins_as(self) -> Method:
         """Return the first method, on this one's views and samples."""
         return replace(self.first, views=self.views, sampler=self.sampler)
@@ -112,7 +123,7 @@ class Decoupled(TwoStage):
 
     def require_linear(self, num_features: int, num_classes: int) -> None:
         """Refuse a first method whose classifier is its own, for a correction that is of linear classifiers."""
-        own: nn.Module | None = self.first.classifier(num_features, num_classes)
+        own = Decoupled.classifier(self, num_features, num_classes)
         if own is not None and type(own) is not nn.Linear:
             raise ConfigError(
                 f"method.first: {self.first.name} has a classifier of its own ({type(own).__name__}); {self.name} "

@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from proco.distributed import all_gather_rows
-from proco.losses.batch import Reduction
 from proco.losses.logit_adjustment import LogitAdjustedLoss
 from proco.losses.vmf_overlap import class_feature_consistency, inter_class_discrepancy
 from proco.methods.method import Method, Targets, Task, Term
@@ -79,13 +78,9 @@ class VmfClassifier(OneBranch):
         super().__post_init__()
         self.require_not_negative("regularisation")
 
-    def criterion(self, task: Task, reduction: Reduction = "mean") -> nn.Module:
-        """Return cross-entropy with the class priors as margins."""
-        return LogitAdjustedLoss(task.class_counts, reduction=reduction)
-
     def term(self, task: Task) -> Term:
-        """Return the criterion and the overlaps."""
-        return PartedClassification(self.criterion(task), self.regularisation)
+        """Return cross-entropy with the class priors as margins, and the overlaps."""
+        return PartedClassification(LogitAdjustedLoss(task.class_counts), self.regularisation)
 
     def classifier(self, num_features: int, num_classes: int) -> nn.Module:
         """Return the classifier of distributions."""

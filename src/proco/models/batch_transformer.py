@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from proco.errors import ConfigError
+
 
 class BatchTransformer(nn.Module):
     """A layer of a transformer over a batch, whose images are the words of one sentence: features (N, d) to (N, d).
@@ -15,7 +17,7 @@ class BatchTransformer(nn.Module):
     def __init__(self, num_features: int, *, heads: int = 4, dropout: float = 0.5) -> None:
         super().__init__()
         if heads < 1 or num_features % heads:
-            raise ValueError(f"heads must be at least 1 and divide {num_features} features; got {heads}.")
+            raise ConfigError(f"heads must divide the {num_features} features into equal parts; got {heads}.")
         self.layer = nn.TransformerEncoderLayer(num_features, heads, dim_feedforward=num_features, dropout=dropout)
 
     def forward(self, features: Tensor) -> Tensor:

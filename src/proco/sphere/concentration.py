@@ -1,10 +1,11 @@
 """The concentration of a von Mises-Fisher distribution from the length of its mean vector."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from proco.ranges import require_choice
 from proco.sphere.bessel import bessel_ratio, bessel_ratio_slope, working_dtype
 
 ConcentrationMethod = Literal["sra", "exact", "official"]
@@ -26,10 +27,7 @@ def concentration_from_mean_length(
     >>> concentration_from_mean_length(torch.tensor([0.0, 0.9, 1.0]), dim=128)
     tensor([     0.0000,    602.4788, 100000.0000])
     """
-    if method not in get_args(ConcentrationMethod):
-        raise ValueError(
-            f"unknown concentration method {method!r}; choose from {', '.join(get_args(ConcentrationMethod))}."
-        )
+    require_choice(ConcentrationMethod, concentration=method)
     if dim < 2:
         raise ValueError(f"dim must be at least 2; got {dim}.")
     if not 0 < max_concentration <= _LARGEST:

@@ -59,14 +59,17 @@ class Learner(nn.Module):
     def forward(self, views: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
         """Return the weighted sum of the terms, and their values with the accuracy on the first view, (T + 1,).
 
+        Where that view shows another image too, either class counts by the share that is seen of it.
+
         views: (V, B, C, H, W) uint8.
         """
         with autocast_to(self.autocast, views.device):
             outputs: Outputs = self.network(views.flatten(0, 1))
         by_view = outputs.split(len(views))
         values = torch.stack([term(by_view, targets, self.network.classifier) for term in self.terms])
-        accuracy = (by_view[0].logits.argmax(dim=1) == targets.labels).float().mean()
-        return (values * self.weights).sum(), torch.cat([values.detach(), accuracy[None]])
+        predicted = by_view[0].logits.argmax(dim=1)
+        shown = targets.share * (predicted == targets.labels) + (1 - targets.share) * (predicted == targets.others)
+        return (values * self.weights).sum(), torch.cat([values.detach(), shown.mean()[None]])
 
     def without_decay(self) -> list[nn.Parameter]:
         """Return the parameters that weight decay leaves alone: what a module names in its attribute `undecayed`."""

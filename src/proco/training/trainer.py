@@ -15,7 +15,8 @@ from proco.data.prepare import SharedData
 from proco.distributed import all_reduce_sum, gather_texts, is_main_process, rank, world_size
 from proco.errors import ConfigError
 from proco.evaluation.metrics import Metrics
-from proco.methods.method import Stage, Task, side_by_side
+from proco.methods.experts import side_by_side
+from proco.methods.method import Stage, Task
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
 from proco.optim import SGD, goes_uphill, learning_rate

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from proco.distributed import all_reduce_sum
+from proco.errors import ConfigError
 from proco.models.heads.otherwise import EvaluatesOtherwise
 from proco.ranges import require_below_one, require_not_negative, require_positive
 
@@ -38,7 +39,7 @@ class CausalClassifier(nn.Module, EvaluatesOtherwise):
     ) -> None:
         super().__init__()
         if heads < 1 or num_features % heads:
-            raise ValueError(f"heads must divide the {num_features} features into equal parts; got {heads}.")
+            raise ConfigError(f"heads must divide the {num_features} features into equal parts; got {heads}.")
         require_below_one(momentum=momentum)
         require_positive(scale=scale)
         require_not_negative(alpha=alpha, offset=offset)

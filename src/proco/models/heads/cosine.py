@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from proco.ranges import require_positive
+
 
 class CosineClassifier(nn.Module):
     """scale cos(features, weight_j): logits (N, K) of features (N, d), without a bias.
@@ -13,6 +15,7 @@ class CosineClassifier(nn.Module):
 
     def __init__(self, num_features: int, num_classes: int, *, scale: float = 30.0) -> None:
         super().__init__()
+        require_positive(scale=scale)
         self.weight = nn.Parameter(torch.empty(num_classes, num_features))
         self.scale = scale
         self.reset_parameters()

@@ -1,6 +1,6 @@
 """A classifier by the nearest class mean."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,7 @@ from torch.nn.functional import normalize
 from proco.distributed import all_reduce_sum
 from proco.models.heads.fitted import FittedClassifier
 from proco.models.heads.otherwise import EvaluatesOtherwise
+from proco.ranges import require_choice
 
 Distance = Literal["cl2n", "l2n", "raw"]
 
@@ -29,8 +30,7 @@ class NearestMeanClassifier(nn.Linear, FittedClassifier, EvaluatesOtherwise):
     was_fitted: Tensor
 
     def __init__(self, num_features: int, num_classes: int, *, distance: Distance = "cl2n") -> None:
-        if distance not in get_args(Distance):
-            raise ValueError(f"unknown distance {distance!r}; choose from {', '.join(get_args(Distance))}.")
+        require_choice(Distance, distance=distance)
         super().__init__(num_features, num_classes)
         self.distance: Distance = distance
         self.register_buffer("centre", torch.zeros(num_features))

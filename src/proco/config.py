@@ -23,6 +23,13 @@ C = TypeVar("C")
 Settings = Mapping[str, Any]
 
 
+def packaged_name(recipe: str) -> str:
+    """Return a recipe as it is given; one that ships with the package, and is given by its path there, by its name."""
+    name = recipe.removeprefix("recipes/").removesuffix(".yaml")
+    is_packaged = not Path(recipe).is_file() and (RECIPES / f"{name}.yaml").is_file()
+    return name if is_packaged else recipe
+
+
 class Choice:
     """Base of the dataclasses among which a setting chooses by name, all filed in the base's registry.
 

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from proco.augment import Weak
 from proco.cli import main as cli
+from proco.cli.train import split_words
 from proco.errors import ProCoError
 from proco.losses.focal import FocalLoss
 from proco.methods import Method
@@ -198,6 +199,17 @@ def test_compare_notices_that_the_data_has_changed(squares: Path) -> None:
     with pytest.raises(ProCoError, match=r"b\.yaml, seed 0: the data has changed since both/a/seed0; train anew"):
         run("compare", "a.yaml", "b.yaml", "--out", "both", *SMALL)
     assert not Path("both/b/seed0").exists()  # before it is trained
+
+
+@pytest.mark.parametrize("name", ["quickstart/proco.yaml", "recipes/quickstart/proco.yaml", "recipes/quickstart/proco"])
+def test_a_recipe_may_be_given_by_its_path_in_the_package(name: str) -> None:
+    assert split_words([name, "epochs=3"]) == ("quickstart/proco", ["epochs=3"])
+
+
+def test_a_file_at_such_a_path_is_meant_itself() -> None:
+    Path("recipes").mkdir()
+    Path("recipes/mine.yaml").write_text("epochs: 3\n")
+    assert split_words(["recipes/mine.yaml"]) == ("recipes/mine.yaml", [])
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ class _Run:
 
 def _read(words: list[str], seed_words: list[str]) -> tuple[list[str], list[int], dict[str, Any]]:
     """Return recipes, seeds and settings; of `--seeds 0 1 2` the option takes the first, the others are words."""
-    from proco.config import read_assignments
+    from proco.config import packaged_name, read_assignments
     from proco.errors import ConfigError
 
     further = [word for word in words if _SEEDS.fullmatch(word)]
@@ -113,7 +113,7 @@ def _read(words: list[str], seed_words: list[str]) -> tuple[list[str], list[int]
     if wrong := [seed for seed in given if not seed.isdecimal()]:
         raise ConfigError(f"seeds are whole numbers from 0 on, --seeds 0 1 2; got {wrong[0]!r}.")
     seeds = [int(seed) for seed in given] or [0]
-    recipes = [word for word in words if "=" not in word and word not in further]
+    recipes = [packaged_name(word) for word in words if "=" not in word and word not in further]
     if not recipes or len(set(recipes)) < len(recipes) or len(set(seeds)) < len(seeds):
         raise ConfigError("give at least one recipe, and every recipe and seed once.")
     labels = [recipe_label(recipe) for recipe in recipes]

@@ -138,6 +138,7 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
 
 def split_words(words: list[str]) -> tuple[str | None, list[str]]:
     """Return the recipe, the one word without '=', and the assignments."""
+    from proco.config import packaged_name
     from proco.errors import ConfigError
 
     if any(word.startswith("=") or word.endswith("=") for word in words):
@@ -145,7 +146,7 @@ def split_words(words: list[str]) -> tuple[str | None, list[str]]:
     recipes = [word for word in words if "=" not in word]
     if len(recipes) > 1:
         raise ConfigError(f"one recipe is trained at a time; got {' and '.join(recipes)}. See proco compare.")
-    return (recipes[0] if recipes else None), [word for word in words if "=" in word]
+    return (packaged_name(recipes[0]) if recipes else None), [word for word in words if "=" in word]
 
 
 def recipe_label(recipe: str) -> str:

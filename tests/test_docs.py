@@ -27,7 +27,8 @@ def test_performance_page_shows_the_recorded_tables(path: Path) -> None:
     page = (ROOT / "docs" / "performance.md").read_text()
     assert markdown(recorded["rows"]) in page
     assert recorded["hardware"] in page
-    assert f"commit {recorded['commit'][:7]}" in page
+    if "commit" in recorded:  # the official code has none of ours
+        assert f"commit {recorded['commit'][:7]}" in page
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.tools.made_up import entry, recipe
-from tools.results.differences import difference_table, distance_sentence, verdict_sentence
+from tools.results.differences import difference_table, distance_sentence, few_seeds_sentence, verdict_sentence
 from tools.results.experiments import LONG, MAIN, METHODS, SHORT, Aim, Grid, Setting
 from tools.results.listings import cost_sentence, departure_list, error_sentence, run_table, time_table, waiting_list
 from tools.results.runs import Runs
@@ -59,6 +59,13 @@ def test_distance_from_the_paper_is_over_what_was_run() -> None:
     recipes = RECIPES | {LONG.recipe("proco"): recipe(published={"top1": 54.2})}
     sentence = distance_sentence(Runs([*entries, entry(LONG.recipe("proco"), 0, 54.0)], recipes), "proco")
     assert sentence == "In its best epoch ProCo is -0.3 to 1.3 points below what the paper reports (2 settings)."
+
+
+def test_settings_with_enough_seeds_of_both_are_counted() -> None:
+    other = Setting("cifar100_lt", 50, 200)
+    seeds = {(SHORT, "proco"): 5, (SHORT, "bcl"): 5, (other, "proco"): 5, (other, "bcl"): 4}
+    entries = [entry(setting.recipe(name), seed) for (setting, name), n in seeds.items() for seed in range(n)]
+    assert "1 of 7 settings have 5 seeds of both" in few_seeds_sentence(Runs(entries, RECIPES))
 
 
 def test_aims_are_reached_by_the_mean_or_missed_by_so_much() -> None:
@@ -170,7 +177,7 @@ def test_cost_is_a_range_over_the_settings() -> None:
     }
     entries = [entry(setting.recipe(name), seconds=s, lanes=2) for (setting, name), s in seconds.items()]
     entries += [entry(SHORT.recipe("proco"), 1, seconds=1.0)]  # alone, so of another kind
-    entries += [entry(other.recipe("proco_plus"), 1, seconds=1.0, lanes=3)]
+    entries += [entry(other.recipe("proco_plus"), 1, seconds=630.0, lanes=3)]  # 210 of the GPU, as its other run
     assert "takes 4.2 to 5.0 times as long as ProCo's" in cost_sentence(Runs(entries, {}), "proco_plus", "proco")
     assert cost_sentence(Runs([], {}), "proco_plus", "proco") == ""
 

@@ -46,6 +46,13 @@ def choice_table(runs: Runs, folder: str) -> str:
     return table([*done, *_waiting(runs, folder, {recipe for recipe, _ in grouped})])
 
 
+def choice_recipes(runs: Runs, folder: str) -> list[str]:
+    """Return the recipes of a folder that are there, run or not."""
+    return [
+        name for name, settings in runs.recipes.items() if _folder(name) == folder and settings["data"].get("left_out")
+    ]
+
+
 def _folder(recipe: str) -> str:
     return recipe.rpartition("/")[0]
 
@@ -53,10 +60,10 @@ def _folder(recipe: str) -> str:
 def _waiting(runs: Runs, folder: str, run: set[str]) -> list[dict[str, str]]:
     """Return a row for each recipe of a folder that validates on left-out images and has no run."""
     return [
-        {"recipe": name, "what it is": settings["about"], "accuracy": NO_RUN, "seeds": "-", "over base": "-"}
+        {"recipe": name, "what it is": runs.recipes[name]["about"], "accuracy": NO_RUN, "seeds": "-", "over base": "-"}
         | dict.fromkeys(_GROUPS.values(), "-")
-        for name, settings in runs.recipes.items()
-        if _folder(name) == folder and settings["data"].get("left_out") and name not in run
+        for name in choice_recipes(runs, folder)
+        if name not in run
     ]
 
 

@@ -9,6 +9,7 @@ from tools.results.runs import Runs
 from tools.results.spread import Difference, Scatter, paired
 
 LAST, BEST = "top1", "best_top1"
+_ENOUGH_SEEDS = 5
 
 
 class Comparison(NamedTuple):
@@ -62,6 +63,19 @@ def verdict_sentence(runs: Runs, method: str, other: str) -> str:
     interval = f" (95 % interval {_interval(of_all.last)})" if of_all.last.interval else ""
     ours = f"{min(means):+.1f} to {max(means):+.1f} points by setting, {of_all.last.mean:+.2f} in their mean{interval}"
     return f"{ours}." if of_all.paper is None else f"{ours}; the paper has {of_all.paper:+.1f} in the mean."
+
+
+def few_seeds_sentence(runs: Runs) -> str:
+    """Say at how many settings the methods that are closest to each other have the seeds that this asks for."""
+    close = ("proco", "bcl")
+    found = [
+        len(paired(*(runs.values(setting.recipe(method)) for method in close))) >= _ENOUGH_SEEDS for setting in SETTINGS
+    ]
+    names = " and ".join(METHODS[method] for method in close)
+    return (
+        f"Of {names}, which are close, {sum(found)} of {len(found)} settings have {_ENOUGH_SEEDS} seeds of both, as "
+        "many as a small difference asks for."
+    )
 
 
 def distance_sentence(runs: Runs, method: str) -> str:

@@ -12,6 +12,7 @@ ABLATIONS = "cifar100_lt/ablations"
 QUICKSTART = "quickstart/"  # small networks on the bundled images
 LOSS_WEIGHTS = f"{ABLATIONS}/alpha"
 PROBES = f"{ABLATIONS}/probe_"
+BCL_WEIGHT_1 = f"{ABLATIONS}/bcl_weight_1"
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ AIMS = (
         for setting in SETTINGS
         if setting != LONG
     ),
+    Aim("the same without its teacher, at ProCo's cost", f"{_PLUS}_untaught", 54.0, "ConCutMix 53.16, and a margin"),
     Aim("its three experts, CIFAR-100-LT at imbalance 100", f"{_PLUS}_experts", 57.0, "BalPoE 57.0"),
     Aim("four times as wide, CIFAR-100-LT at imbalance 100", f"{_PLUS}_wide", 58.5, "GLMC 58.41"),
 )
@@ -110,14 +112,24 @@ COMBINATIONS = Grid(
     [""],
     {
         "none (logit adjustment)": [_ADJUSTMENT],
-        "CC": [f"{ABLATIONS}/learnable_prototype"],
-        "SC": [f"{ABLATIONS}/supcon"],
-        "SC + CC (BCL)": [_BCL],
-        "SC + CC + CR + MM": [f"{ABLATIONS}/proco_supcon"],
-        "the same, SC and ProCo with half the weight each": [f"{ABLATIONS}/proco_supcon_half"],
-        "CC + CR + MM (ProCo)": [_PROCO],
+        "CC, weight 1": [f"{ABLATIONS}/learnable_prototype"],
+        "SC, weight 1": [f"{ABLATIONS}/supcon"],
+        "SC, weight 1, its mean inside of the logarithm": [f"{ABLATIONS}/supcon_in"],
+        "SC + CC (BCL), weight 0.3": [_BCL],
+        "SC + CC (BCL), weight 1": [BCL_WEIGHT_1],
+        "SC + CC + CR + MM, weight 1 each": [f"{ABLATIONS}/proco_supcon"],
+        "SC + CC + CR + MM, weight 0.5 each": [f"{ABLATIONS}/proco_supcon_half"],
+        "CC + CR + MM (ProCo), weight 1": [_PROCO],
     },
-    reference="CC + CR + MM (ProCo)",
+    reference="CC + CR + MM (ProCo), weight 1",
+)
+MIXUP = Grid(
+    "GCL",
+    ["common", "bundled images"],
+    {
+        "with mixup, as it is": [SHORT.recipe("gcl"), f"{QUICKSTART}gcl"],
+        "without mixup": [f"{ABLATIONS}/gcl_without_mixup", f"{QUICKSTART}gcl_without_mixup"],
+    },
 )
 LOSS_FORMS = Grid(
     "form",

@@ -116,8 +116,9 @@ def _batch_size(runs: Runs) -> Figure:
     figure = Figure(figsize=(4.6, 3.0), layout="constrained")
     axes = figure.subplots()
     found = {method: run_points(points) for method, points in probes(runs).items()}
-    for method, points in found.items():
-        _error_bars(axes, points, method)
+    for number, (method, points) in enumerate(found.items()):
+        apart = 2 ** (0.08 * (number - (len(found) - 1) / 2))  # so that markers of the same size do not hide each other
+        _error_bars(axes, [(size * apart, spread) for size, spread in points], method)
     sizes = sorted({size for points in found.values() for size, _ in points})
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes])

@@ -29,7 +29,7 @@ def method_table(runs: Runs) -> str:
     """Return accuracy under the common recipe and under each method's own, beside what is published for it."""
     rows = []
     for name, kind in Method.registry.items():
-        own = f"{OWN}{name}_{SHORT.imbalance}"
+        own = own_recipe(name)
         rows.append(
             {
                 "method": name,
@@ -43,11 +43,26 @@ def method_table(runs: Runs) -> str:
     return table(rows)
 
 
+def common_recipes(runs: Runs) -> list[str]:
+    """Return the recipes of the column "common"."""
+    return [common_recipe(runs, name) for name in Method.registry]
+
+
+def own_recipes(runs: Runs) -> list[str]:
+    """Return the recipes of the column "own"."""
+    return [own for name in Method.registry if runs.knows(own := own_recipe(name))]
+
+
+def own_recipe(method: str) -> str:
+    """Return the recipe with a method's own settings; not every method has one."""
+    return f"{OWN}{method}_{SHORT.imbalance}"
+
+
 def own_sentence(runs: Runs) -> str:
     """Return how far the methods by their own recipes are from what is published for them."""
     distances = {}
     for name in Method.registry:
-        own = f"{OWN}{name}_{SHORT.imbalance}"
+        own = own_recipe(name)
         ours, published = runs.spread(own), runs.paper(own)
         if ours is not None and published is not None:
             distances[name] = ours.mean - published

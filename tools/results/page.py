@@ -1,8 +1,13 @@
 """The page docs/results.md: the text around tables and figures."""
 
+from collections.abc import Iterable
+from itertools import chain
+
 from tools.results import experiments
-from tools.results.choices import choice_folders, choice_table
-from tools.results.differences import difference_table, distance_sentence, verdict_sentence
+from tools.results.cells import spread_or_no_run
+from tools.results.choices import choice_folders, choice_recipes, choice_table
+from tools.results.commands import commands
+from tools.results.differences import difference_table, distance_sentence, few_seeds_sentence, verdict_sentence
 from tools.results.listings import (
     cost_sentence,
     departure_list,
@@ -12,9 +17,18 @@ from tools.results.listings import (
     time_table,
     waiting_list,
 )
-from tools.results.methods import combination_table, method_table, own_sentence, quickstart_table
+from tools.results.methods import (
+    COMBINED,
+    combination_table,
+    common_recipes,
+    method_table,
+    own_recipes,
+    own_sentence,
+    quickstart_table,
+)
+from tools.results.official import official_sentence, speed_sentence
 from tools.results.runs import Runs
-from tools.results.series import BATCH_SIZE, LEARNING_CURVES, LOSS_WEIGHT, drawable
+from tools.results.series import BATCH_SIZE, LEARNING_CURVES, LOSS_WEIGHT, drawable, loss_weights
 from tools.results.tables import aim_sentence, aim_table, grid_table, group_table, loss_weight_table, probe_table
 
 _HOW_TO_READ = """\
@@ -36,15 +50,9 @@ written by hand.
   of its columns begin with it.
 - Hardware: {hardware}.
 
-A recipe is a file of settings in the package; "All runs" and `proco recipes` have their names. Its runs, and their
-entries in `results/`, are made by
-
-```sh
-proco compare RECIPE... --seeds 0 1 2 --lanes 4 --results results data.source.path=PATH
-```
-
-On a CPU there are no lanes, and `engine.precision=bfloat16` rounds products as GPUs do by themselves; "All runs" says
-which runs were made so.
+A recipe is a file of settings in the package. Below a table stands the command that makes its runs and their entries in
+`results/`; CIFAR10 and CIFAR100 are where the data is. On a CPU there are no lanes, and `engine.precision=bfloat16`
+rounds products as GPUs do by themselves; [Time](#time) says what was run on which.
 
 """
 
@@ -59,11 +67,10 @@ def write_page(runs: Runs) -> str:
         _methods(runs),
         _ablations(runs),
         _curves(runs),
+        *([_choices(runs)] if runs.choosing else []),
         _time(runs),
         _runs(runs),
     ]
-    if runs.choosing:
-        sections.append(_choices(runs))
     return _HOW_TO_READ.format(hardware=hardware_list(runs)) + "\n\n".join(sections) + "\n"
 
 
@@ -72,11 +79,22 @@ def _summary(runs: Runs) -> str:
 ## In short
 
 - {distance_sentence(runs, "proco")}
-  The official code, run once at imbalance 100 on the same data and GPU, was 0.6 below it in its best.
+  {official_sentence(runs)}
+- {speed_sentence(runs)}
 - {_difference_heading("proco", "bcl")}: {verdict_sentence(runs, "proco", "bcl")}
 - {_difference_heading("proco", "logit_adjustment")}: {verdict_sentence(runs, "proco", "logit_adjustment")}
 - {_difference_heading("proco_plus", "proco")}: {verdict_sentence(runs, "proco_plus", "proco")}
-  It costs more to train and no more to use; {aim_sentence(runs, experiments.AIMS)}"""
+  It is taught by three experts, which are trained before it. {cost_sentence(runs, "proco_plus", "proco")}
+  In use it costs no more. {aim_sentence(runs, experiments.AIMS)}"""
+
+
+def _grid(runs: Runs, grid: experiments.Grid) -> str:
+    return _with_commands(runs, grid_table(runs, grid), chain.from_iterable(grid.rows.values()))
+
+
+def _with_commands(runs: Runs, table: str, recipes: Iterable[str]) -> str:
+    """Return a table and the commands that make its runs."""
+    return f"{table}\n\n{commands(runs, recipes)}".rstrip()
 
 
 _PLUS = """\
@@ -88,9 +106,9 @@ as one more term ([`_plus.yaml`](../src/proco/recipes/_plus.yaml)). Boxes are of
 ones far more often than these occur. In use the network costs the same as ProCo's.
 {cost}
 All of it was chosen by runs of one seed each on CIFAR-100-LT at imbalance 100, on images that its training set leaves
-out ("Choices"), and is the same for the other sets. Logit adjustment and ProCo have the settings of ProCo's official
-code. BCL has them too, and the weight of its contrast, 0.3 at this rate, from a reproduction: its own code has nothing
-for CIFAR, and ProCo's paper does not say which weight it had. None of the three was tuned."""
+out ([Choices](#choices)), and is the same for the other sets. Logit adjustment and ProCo have the settings of ProCo's
+official code. BCL has them too, and the weight of its contrast, 0.3 at this rate, from a reproduction: its own code has
+nothing for CIFAR, and ProCo's paper does not say which weight it had. None of the three was tuned."""
 
 _LARGER = """\
 ### ProCo+ in parts, and larger networks
@@ -107,21 +125,22 @@ _AIMS = """\
 
 ProCo+ was to reach the paper's numbers for ProCo, though they are of the best epoch, and on CIFAR-100-LT at imbalance
 100 more than the 53.16 % of ConCutMix (2024), the most that we know to be published for one ResNet-32 in 200 epochs.
-ConCutMix has no teacher: the fair comparison at equal cost is the network that is "not taught", and it is below.
+ConCutMix has no teacher: the fair comparison at equal cost is the network that is not taught, and it is below.
 Larger networks were to reach 57.0 %, which BalPoE has with seven experts in 400 epochs (SHIKE has 56.34 % with three in
-200, as here), and 58.5 %, above the 58.41 % of GLMC with MaxNorm and a wide network.
+200, of which it shares two stages where these share one), and 58.5 %, above the 58.41 % of GLMC with MaxNorm and a wide
+network.
 
 {}
 
-What was tried on the way, and what each try gave, is under "Choices". The next idea for the three experts: let three
-others teach them, with pasted boxes, as they teach ProCo+; the same for the wide network."""
+What was tried on the way, and what each try gave, is under [Choices](#choices). The next idea for the three experts:
+let three others teach them, with pasted boxes, as they teach ProCo+; the same for the wide network."""
 
 
 def _main(runs: Runs) -> str:
     plus = _PLUS.format(cost=cost_sentence(runs, "proco_plus", "proco"))
-    tables = [f"### {label}, 200 epochs\n\n{grid_table(runs, grid)}" for label, grid in experiments.MAIN.items()]
-    long = f"### CIFAR-100-LT, imbalance 100, 400 epochs\n\n{grid_table(runs, experiments.LONG_MAIN)}"
-    larger = _LARGER.format(grid_table(runs, experiments.LARGER))
+    tables = [f"### {label}, 200 epochs\n\n{_grid(runs, grid)}" for label, grid in experiments.MAIN.items()]
+    long = f"### CIFAR-100-LT, imbalance 100, 400 epochs\n\n{_grid(runs, experiments.LONG_MAIN)}"
+    larger = _LARGER.format(_grid(runs, experiments.LARGER))
     aims = _AIMS.format(aim_table(runs, experiments.AIMS))
     return "\n\n".join(["## Long-tailed CIFAR", plus, *tables, long, larger, aims])
 
@@ -164,12 +183,14 @@ its scores, in training or after it, stands within about a point of logit adjust
 on even classes stand one to two points below; corrections without them (tau-normalisation, nearest means, TDE) between
 these and cross-entropy. What only looks at hard images, or shifts features or margins (focal, ISDA, LDAM before its
 weights change), stands where cross-entropy stands, or below. Most contrastive methods are above all of these. Where
-there is one seed, a difference below a point says nothing.
+there is one seed, a difference of a point says nothing: cross-entropy had 44.38 in a run on a CPU and NCM after it
+47.09 (their entries stand at commit ef8698b), a point more than here, and the six that go on from it share its luck.
 
 The class-balanced focal loss has, as "common" for all, its usual beta; with a hundred classes that is far too much
-("Choices"). GCL mixes images by pairs, on top of AutoAugment and Cutout here: its network fits a third of what it is
-shown, and its second stage, which lowers the cosines of rare classes by noise on even classes, then gives rare classes
-too much.
+([Choices](#choices)). GCL mixes images by pairs, here on top of AutoAugment and Cutout; on the bundled images it is
+better without.
+
+{mixup}
 
 {own}
 
@@ -185,11 +206,7 @@ scores of embeddings, by which nothing is predicted.
 
 Long-tailed Fashion-MNIST as it ships with the package, 12 epochs of a small network on two CPU cores; chance is 10 %.
 This is to see that each method runs and learns, not to rank them: the network is small, training short, and nothing was
-tuned but the strength of TDE's correction, on images left out of training. Made by
-
-```sh
-proco compare RECIPE... --seeds 0 1 2 --results results
-```
+tuned but the strength of TDE's correction, on images left out of training.
 
 {quickstart}"""
 
@@ -202,10 +219,11 @@ images of its own; ours is one pair, chosen on left-out images."""
 
 def _methods(runs: Runs) -> str:
     return _METHODS.format(
-        methods=method_table(runs),
+        methods=_with_commands(runs, method_table(runs), [*common_recipes(runs), *own_recipes(runs)]),
+        mixup=_grid(runs, experiments.MIXUP),
         own=_OWN.format(own_sentence(runs)),
-        combinations=combination_table(runs),
-        quickstart=quickstart_table(runs),
+        combinations=_with_commands(runs, combination_table(runs), runs.known(COMBINED)),
+        quickstart=_with_commands(runs, quickstart_table(runs), runs.known(experiments.QUICKSTART)),
     )
 
 
@@ -214,25 +232,41 @@ def _differences(runs: Runs) -> str:
 ## Do the paper's numbers and differences hold?
 
 {distance_sentence(runs, "proco")}
-The official code, run once on the same data and GPU, gave 51.78 % in its last epoch at imbalance 100 and 52.19 % in its
-best, where the paper has 52.8 %.
+{official_sentence(runs)}
 
 Differences in points, seed by seed over the seeds that both methods have (their number in brackets), with a 95 %
-t-interval of the mean. Three seeds say little of the spread, so the intervals of a table are made with one standard
-deviation, pooled over its settings; it is probably smaller at imbalance 10. About one in twenty such intervals misses
-the true difference, so single rows say little. The last row is their mean, each setting counting the same; its interval
-says what other seeds would give, not what other data would.
+t-interval of the mean; what only one of them has is in the tables of accuracy and not in these.
+{few_seeds_sentence(runs)}
+Three seeds say little of the spread, so the intervals of a table are made with one standard deviation, pooled over its
+settings; it is probably smaller at imbalance 10. About one in twenty such intervals misses the true difference, so
+single rows say little. The last row is their mean, each setting counting the same; its interval says what other seeds
+would give, not what other data would.
 
 Whether there is a difference is read from the last epoch. The paper's are compared with the best epoch, which it
-reports, and with an interval in which differences of single runs lie that scatter as ours do ("for single runs")."""
+reports, and with an interval in which differences of single runs lie that scatter as ours do ("for single runs").
+
+The runs on CIFAR-100-LT at imbalance 100 and 50 were made twice. At first runs side by side shared scratch memory and
+could disturb each other ([performance](performance.md)); their entries, at commit d7132d9, were replaced for that
+reason, all of them. They show how far chance goes: ProCo over BCL was +0.17 at imbalance 100 in the first runs, over
+logit adjustment +1.80."""
     pairs = (("proco", "bcl"), ("proco", "logit_adjustment"), ("proco_plus", "proco"))
     parts = [part for pair in pairs for part in _difference(runs, *pair)]
     return "\n\n".join([text, *parts])
 
 
-def _difference(runs: Runs, method: str, other: str) -> tuple[str, str, str]:
+def _difference(runs: Runs, method: str, other: str) -> list[str]:
     heading = f"### {_difference_heading(method, other)}"
-    return heading, verdict_sentence(runs, method, other), difference_table(runs, method, other)
+    found = [heading, verdict_sentence(runs, method, other), difference_table(runs, method, other)]
+    return [*found, _weights_note(runs)] if (method, other) == ("proco", "bcl") else found
+
+
+def _weights_note(runs: Runs) -> str:
+    light = runs.spread(f"{experiments.LOSS_WEIGHTS}_0.3")
+    bcl, heavy = (runs.spread(name) for name in (experiments.SHORT.recipe("bcl"), experiments.BCL_WEIGHT_1))
+    return f"""\
+The two contrasts do not count the same: ProCo's has weight 1 beside the classifier's loss, BCL's 0.3, each as in its
+source. At imbalance 100 ProCo with weight 0.3 has {spread_or_no_run(light)}, BCL {spread_or_no_run(bcl)}. Whether the
+difference is of the contrast or of its weight is for BCL with weight 1 to tell ({spread_or_no_run(heavy)})."""
 
 
 def _difference_heading(method: str, other: str) -> str:
@@ -241,6 +275,8 @@ def _difference_heading(method: str, other: str) -> str:
 
 def _ablations(runs: Runs) -> str:
     error = error_sentence(runs)
+    weights = _with_commands(runs, loss_weight_table(runs), [point.recipe for point in loss_weights(runs)])
+    probes = _with_commands(runs, probe_table(runs), runs.known(experiments.PROBES))
     return f"""\
 ## Ablations
 
@@ -251,7 +287,7 @@ CIFAR-100-LT, 200 epochs; imbalance 100 where nothing else is said. "over ProCo"
 
 What stands for a class in the contrast.
 
-{grid_table(runs, experiments.COMPLEMENTS)}
+{_grid(runs, experiments.COMPLEMENTS)}
 
 The paper finds the distribution a point better than prototypes. Here the four lie within each other's spread: what the
 contrast gains over logit adjustment it gains with any of them.
@@ -261,53 +297,53 @@ contrast gains over logit adjustment it gains with any of them.
 SC: supervised contrast of samples. CC: class complement. CR: complements computed from features instead of learnt.
 MM: margins by class frequency.
 
-{grid_table(runs, experiments.COMBINATIONS)}
+{_grid(runs, experiments.COMBINATIONS)}
 
 Two rows say something else than the paper's. Prototypes that are learnt, alone and without margins (CC), do as well as
 ProCo; the paper gains nothing by them. And ProCo with the contrast of samples beside it, the two losses added, is worse
-than either; the paper's loses little, but does not say how the two were weighted. Their sum has twice the weight that
-the contrast has elsewhere, and by more weight ProCo alone loses too (1.5 and 2.5 below); the run with half the weight
-each is to tell.
+than either; the paper's loses little, but does not say how the two were weighted. Their sum weighs twice as much as
+either alone, and by more weight ProCo alone loses too (1.5 and 2.5 below); the run with half the weight each is to
+tell.
 
 ### Form of the loss
 
 The logarithm of the mean over the positives ("in"), or the mean of their logarithms ("out"); by imbalance.
 
-{grid_table(runs, experiments.LOSS_FORMS)}
+{_grid(runs, experiments.LOSS_FORMS)}
 
 ### AutoAugment
 
 Without AutoAugment the classifier's view is cropped and mirrored only; Cutout goes too.
 
-{grid_table(runs, experiments.AUGMENTATION)}
+{_grid(runs, experiments.AUGMENTATION)}
 
 Without it these runs lose far more than the paper's, which does not say what the classifier then sees. With crop and
 flip alone another implementation of logit adjustment has about what ours has,
 [44.0 %](https://github.com/Chumsy0725/logit-adj-pytorch). With Cutout left in, ProCo is about as far below the paper as
 it is with AutoAugment, but logit adjustment is still far below:
 
-{grid_table(runs, experiments.WITHOUT_AUTO)}
+{_grid(runs, experiments.WITHOUT_AUTO)}
 
 ### Weight of the contrastive loss
 
 The paper shows a figure without numbers, with the best accuracy at 1; so it is here, by about twice the standard error.
 
-{_figure(runs, LOSS_WEIGHT, "Test accuracy by the weight of the contrastive loss")}{loss_weight_table(runs)}
+{_figure(runs, LOSS_WEIGHT, "Test accuracy by the weight of the contrastive loss")}{weights}
 
 ### Representation branch alone
 
 Backbone and projector are trained without the classifier; then a linear classifier, with logit adjustment, is trained
 on the frozen backbone. The paper shows a figure without numbers; settings are SupCon's, as it says. Features are
 standardised for the classifier. Without that it does not converge at SupCon's rate: in runs whose entries stand in
-`results/` at commit 750ce76 it knew next to nothing of rare classes, and the less the fewer steps it had. Its own
-batches are always of the same size.
+`results/` at commit 750ce76 it knew next to nothing of rare classes, and the less the fewer steps it had. That was seen
+in their accuracy on the test set, and changed for all three methods alike. Its own batches are always of the same size.
 
-{_figure(runs, BATCH_SIZE, "Test accuracy by batch size, a line a method")}{probe_table(runs)}
+{_figure(runs, BATCH_SIZE, "Test accuracy by batch size, a line a method")}{probes}
 
-SupCon needs large batches: below 256 it loses, and the more the smaller they are. ProCo loses next to nothing, as the
-paper says. But neither does BCL, of which the paper says the opposite, and in small batches BCL is the best of the
-three: its learnt prototypes see to it that every class is in every batch, as ProCo's distributions do. At 1024, where
-an epoch has ten steps, all three lose. The rate goes with the batch in proportion.
+SupCon needs large batches: below 256 it loses, and the more the smaller they are. ProCo loses little (half a point from
+its best to batches of 32), as the paper says. But neither does BCL, of which the paper says the opposite, and in small
+batches BCL is the best of the three: its learnt prototypes see to it that every class is in every batch, as ProCo's
+distributions do. At 1024, where an epoch has ten steps, all three lose. The rate goes with the batch in proportion.
 
 ### What the paper leaves open
 
@@ -316,7 +352,7 @@ What might stand between these runs and the paper's: the precision of products; 
 moves of pixels than the official code's ([`auto_augment.py`](../src/proco/augment/auto_augment.py)); and how many views
 logit adjustment had. With ProCo's three it learns by the first, but the others pass the batch norms too.
 
-{grid_table(runs, experiments.FAITHFULNESS)}
+{_grid(runs, experiments.FAITHFULNESS)}
 
 Float32 products and the text's weight decay give, if anything, less, and views for the batch norms nothing.
 
@@ -324,10 +360,10 @@ Float32 products and the text's weight decay give, if anything, less, and views 
 
 The whole of CIFAR-100 and CIFAR-10.
 
-{grid_table(runs, experiments.BALANCED)}
+{_grid(runs, experiments.BALANCED)}
 
 On CIFAR-100 ProCo gains less than half of what it gains in the paper, on CIFAR-10 about three quarters of it, though
-the two seeds of cross-entropy differ by half of that."""
+the two seeds of cross-entropy differ by most of that."""
 
 
 def _curves(runs: Runs) -> str:
@@ -346,10 +382,12 @@ def _time(runs: Runs) -> str:
     return f"""\
 ## Time
 
-Seconds of a run, its evaluations included: mean (number of runs). "alone": it had the GPU to itself. "side by side": as
-many as "lanes" says shared the GPU; their seconds are divided by that number, which is what a run costs while all lanes
-are busy with their like: beside slower runs it takes as long as they do, as `proco_plus_100_untaught` did. Runs on a
-CPU had other work beside them, and their seconds say little; those that go on from another's count its seconds too.
+Seconds of a run, its evaluations included: mean (number of runs). They do not count the start of the process nor the
+reading of the data; [performance](performance.md) has whole runs from start to end. "alone": it had the GPU to itself.
+"side by side": as many as "lanes" says shared the GPU; their seconds are divided by that number, which is what a run
+costs while all lanes are busy with their like: beside slower runs it takes as long as they do, as
+`proco_plus_100_untaught` did. Runs on a CPU had other work beside them, and their seconds say little; those that go on
+from another's count its seconds too.
 
 {time_table(runs)}"""
 
@@ -375,8 +413,7 @@ Runs by which settings are chosen, for ProCo+ above all. Nothing is chosen by th
 images and are evaluated on up to 200 images a class that the long-tailed subset leaves out of CIFAR-100's training set
 (the largest class has none, the next have few; "accuracy" is the mean over classes). These are 18,898 labelled images,
 more than the 10,847 that are trained on: choosing by them is fair to the test set, but somebody with a long-tailed set
-of their own does not have them. They are in no table above, and are run by the same command, with `--seeds 0` or
-`--seeds 1`.
+of their own does not have them. They are in no table above.
 
 "over base" is the mean difference from the base, the first row of a table, over the seeds that both have (their number
 in brackets). In the tables above, accuracies of seeds of one recipe differ by half a point to a point, so that a gain
@@ -419,14 +456,17 @@ add to it on the test set was not measured.""",
 Its paper has the best accuracy over beta (0.9, 0.99, 0.999, 0.9999) and gamma (0.5, 1, 2), and does not say which ones
 these were. The first row has those of its code's example, which is of ten classes. With a hundred, and five images in
 the rarest, a beta so near to one weighs rare classes 98 times as much as frequent ones: frequent classes lose far more
-than rare ones win. Less of both is better, and the least is best: `own/cb_focal_100` has it.""",
+than rare ones win. Smaller betas are better, and the smallest with the smallest gamma is best of the eight pairs tried:
+`own/cb_focal_100` has it.""",
 }
 
 
 def _choices(runs: Runs) -> str:
-    parts = [
-        f"{_CHOSEN.get(folder, f'### {folder}')}\n\n{choice_table(runs, folder)}" for folder in choice_folders(runs)
-    ]
+    tables = {
+        folder: _with_commands(runs, choice_table(runs, folder), choice_recipes(runs, folder))
+        for folder in choice_folders(runs)
+    }
+    parts = [f"{_CHOSEN.get(folder, f'### {folder}')}\n\n{table}" for folder, table in tables.items()]
     return "\n\n".join([_CHOICES, *parts])
 
 

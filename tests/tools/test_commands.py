@@ -1,0 +1,55 @@
+"""The commands below the tables: they are taken by the program, and name all runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+from tests.tools.made_up import entry, recipe
+from tools.results.commands import commands
+from tools.results.runs import Runs
+
+from proco.cli.compare import _read
+from proco.training.recipes import recipe_names
+
+PAGE = Path(__file__).parents[2] / "docs" / "results.md"
+
+
+def of(source: str) -> dict[str, object]:
+    return recipe() | {"data": {"validation": None, "source": {"name": source}}}
+
+
+def test_a_command_for_each_set_of_data_with_the_seeds_of_its_runs() -> None:
+    recipes = {"a/x": of("cifar10"), "a/y": of("cifar100"), "a/z": of("cifar10"), "q": of("fashion_mnist_lt")}
+    runs = Runs([entry("a/x", 0), entry("a/x", 2), entry("a/z", 1, split="val"), entry("q", 1)], recipes)
+    assert commands(runs, ["a/x", "a/y", "a/z", "a/x", "gone", "q"]).splitlines() == [
+        "```sh",
+        "proco compare a/x a/z --seeds 0 1 2 --lanes 4 --results results data.source.path=CIFAR10",
+        "proco compare a/y --seeds 0 --lanes 4 --results results data.source.path=CIFAR100",
+        "proco compare q --seeds 1 --results results",
+        "```",
+    ]
+    assert commands(runs, ["gone"]) == ""
+
+
+def test_long_commands_go_over_lines_and_are_one_to_a_shell() -> None:
+    names = [f"cifar100_lt/a_recipe_with_a_long_name_{number}" for number in range(9)]
+    block = commands(Runs([], dict.fromkeys(names, of("cifar100"))), names).strip("`sh\n")
+    assert all(len(line) <= 120 for line in block.splitlines())
+    words = shlex.split(block.replace("\\\n", " "))  # as a shell reads it
+    assert words[:2] == ["proco", "compare"]
+    assert words[2:11] == names
+
+
+def test_those_on_the_page_are_taken_by_the_program() -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    assert len(lines) > 15
+    for line in lines:
+        words = shlex.split(line)
+        assert words[:2] == ["proco", "compare"]
+        at = words.index("--seeds")
+        results = words.index("--results")
+        others = [*words[2:at], *words[at + 2 : results], *words[results + 2 :]]
+        recipes, seeds, _ = _read([word for word in others if word not in ("--lanes", "4")], [words[at + 1]])
+        assert set(recipes) <= set(recipe_names())
+        assert seeds

@@ -26,8 +26,9 @@ Settings = Mapping[str, Any]
 def packaged_name(recipe: str) -> str:
     """Return a recipe as it is given; one that ships with the package, and is given by its path there, by its name."""
     name = recipe.removeprefix("recipes/").removesuffix(".yaml")
-    is_packaged = not Path(recipe).is_file() and (RECIPES / f"{name}.yaml").is_file()
-    return name if is_packaged else recipe
+    is_own = any(Path(file).is_file() for file in (recipe, f"{recipe}.yaml"))
+    is_there = (RECIPES / f"{name}.yaml").is_file() and not {"..", "."} & set(Path(name).parts)
+    return name if is_there and not is_own and not Path(name).name.startswith("_") else recipe
 
 
 class Choice:

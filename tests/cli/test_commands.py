@@ -209,7 +209,15 @@ def test_a_recipe_may_be_given_by_its_path_in_the_package(name: str) -> None:
 def test_a_file_at_such_a_path_is_meant_itself() -> None:
     Path("recipes").mkdir()
     Path("recipes/mine.yaml").write_text("epochs: 3\n")
-    assert split_words(["recipes/mine.yaml"]) == ("recipes/mine.yaml", [])
+    Path("recipes/quickstart").mkdir()
+    Path("recipes/quickstart/proco.yaml").write_text("epochs: 3\n")
+    for name in ("recipes/mine.yaml", "recipes/quickstart/proco.yaml", "recipes/quickstart/proco"):
+        assert split_words([name]) == (name, [])
+
+
+@pytest.mark.parametrize("name", ["quickstart/_base.yaml", "../recipes/quickstart/proco.yaml", "nothing.yaml"])
+def test_what_is_no_recipe_is_left_as_it_is_given(name: str) -> None:
+    assert split_words([name]) == (name, [])
 
 
 @pytest.mark.parametrize(

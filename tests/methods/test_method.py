@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
+from tests.methods.small import TASK
 from torch import Tensor, nn
 
 from proco.methods import Method
@@ -45,8 +46,6 @@ def test_an_epoch_begins_once_for_every_part_however_deep() -> None:
 
 @pytest.mark.parametrize("kind", Method.registry.values())
 def test_the_sampler_reaches_the_first_stage(kind: type[Method]) -> None:
-    from tests.methods.small import TASK
-
     assert kind(sampler="square_root").stages(TASK, 1)[0].sampler == "square_root"
 
 

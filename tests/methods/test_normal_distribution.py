@@ -4,6 +4,7 @@ import torch
 from tests.methods.small import COUNTS, LABELS, TASK, make_network, outputs_of, values_of
 from torch.nn.functional import cross_entropy
 
+from proco.methods.method import Targets
 from proco.methods.normal_distribution import NormalDistribution
 
 
@@ -32,8 +33,6 @@ def test_scores_are_expectations_over_all_views_so_far() -> None:
 def test_a_score_is_the_log_of_the_mean_over_samples() -> None:
     term = NormalDistribution(temperature=0.5).representation(TASK)
     outputs = outputs_of(make_network(), 2)
-    from proco.methods.method import Targets
-
     term(outputs, Targets.of(LABELS), None)
     criterion = term.criterion.double()
     z = outputs[0].embeddings.detach().double()  # type: ignore[union-attr]

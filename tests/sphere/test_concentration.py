@@ -75,7 +75,7 @@ def test_half_precisions_are_computed_in_float32(method: ConcentrationMethod) ->
 
 def test_wrong_arguments_are_explained() -> None:
     length = torch.tensor(0.5)
-    with pytest.raises(ValueError, match="unknown concentration 'newton'; choose from sra, exact, official"):
+    with pytest.raises(ValueError, match="unknown concentration method 'newton'; choose from sra, exact, official"):
         concentration_from_mean_length(length, 16, "newton")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="dim must be at least 2; got 1"):
         concentration_from_mean_length(length, 1)

@@ -128,7 +128,7 @@ def test_identical_vectors_do_not_break_the_fit() -> None:
 def test_wrong_input_is_explained() -> None:
     with pytest.raises(ValueError, match="n_components must be at least 1; got 0"):
         VonMisesFisherMixture(0)
-    with pytest.raises(ValueError, match="unknown concentration 'mle'"):
+    with pytest.raises(ValueError, match="unknown concentration method 'mle'"):
         VonMisesFisherMixture(1, method="mle")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not fitted yet"):
         VonMisesFisherMixture(2).predict(torch.eye(3))

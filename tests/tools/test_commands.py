@@ -18,13 +18,16 @@ def of(source: str) -> dict[str, object]:
     return recipe() | {"data": {"validation": None, "source": {"name": source}}}
 
 
-def test_a_command_for_each_set_of_data_with_the_seeds_of_its_runs() -> None:
-    recipes = {"a/x": of("cifar10"), "a/y": of("cifar100"), "a/z": of("cifar10"), "q": of("fashion_mnist_lt")}
-    runs = Runs([entry("a/x", 0), entry("a/x", 2), entry("a/z", 1, split="val"), entry("q", 1)], recipes)
-    assert commands(runs, ["a/x", "a/y", "a/z", "a/x", "gone", "q"]).splitlines() == [
+def test_a_command_for_each_set_of_data_and_of_seeds() -> None:
+    names = {"a/x": "cifar10", "a/y": "cifar100", "a/z": "cifar10", "a/v": "cifar10", "q": "fashion_mnist_lt"}
+    recipes = {name: of(source) for name, source in names.items()}
+    entries = [entry("a/x", 0), entry("a/x", 2), entry("a/v", 0, split="val"), entry("a/v", 2), entry("q", 1)]
+    runs = Runs([*entries, entry("a/z", 1)], recipes)
+    assert commands(runs, ["a/x", "a/y", "a/z", "a/v", "a/x", "gone", "q"]).splitlines() == [
         "```sh",
-        "proco compare a/x a/z --seeds 0 1 2 --lanes 4 --results results data.source.path=CIFAR10",
-        "proco compare a/y --seeds 0 --lanes 4 --results results data.source.path=CIFAR100",
+        "proco compare a/x a/v --seeds 0 2 --lanes 4 --results results data.source.path=CIFAR10",
+        "proco compare a/y --seeds 0 2 --lanes 4 --results results data.source.path=CIFAR100",
+        "proco compare a/z --seeds 1 --lanes 4 --results results data.source.path=CIFAR10",
         "proco compare q --seeds 1 --results results",
         "```",
     ]

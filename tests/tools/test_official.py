@@ -17,8 +17,7 @@ def test_the_official_run_stands_beside_the_paper_and_ours() -> None:
     assert official_sentence(Runs([], {})).endswith("in its best.")
 
 
-def test_seconds_are_of_runs_that_were_alone() -> None:
-    runs = Runs([entry(PROCO, 0, seconds=40.0), entry(PROCO, 1, seconds=60.0), entry(PROCO, 2, lanes=4)], {})
-    sentence = speed_sentence(runs)
-    assert sentence.startswith("Its training: 50 s, alone on a GPU; the official code's: 1,207 s")
-    assert "no run alone" in speed_sentence(Runs([], {}))
+def test_speed_is_of_whole_runs_and_of_steps() -> None:
+    sentence = speed_sentence()
+    assert "takes 59 s there on one GPU, 1,207 s with the official code" in sentence
+    assert "takes 13.9 times as long for a step" in sentence

@@ -65,7 +65,7 @@ def test_settings_with_enough_seeds_of_both_are_counted() -> None:
     other = Setting("cifar100_lt", 50, 200)
     seeds = {(SHORT, "proco"): 5, (SHORT, "bcl"): 5, (other, "proco"): 5, (other, "bcl"): 4}
     entries = [entry(setting.recipe(name), seed) for (setting, name), n in seeds.items() for seed in range(n)]
-    assert "1 of 7 settings have 5 seeds of both" in few_seeds_sentence(Runs(entries, RECIPES))
+    assert "asks for 5 seeds: 1 of 7 settings have them" in few_seeds_sentence(Runs(entries, RECIPES))
 
 
 def test_aims_are_reached_by_the_mean_or_missed_by_so_much() -> None:
@@ -177,8 +177,10 @@ def test_cost_is_a_range_over_the_settings() -> None:
     }
     entries = [entry(setting.recipe(name), seconds=s, lanes=2) for (setting, name), s in seconds.items()]
     entries += [entry(SHORT.recipe("proco"), 1, seconds=1.0)]  # alone, so of another kind
-    entries += [entry(other.recipe("proco_plus"), 1, seconds=630.0, lanes=3)]  # 210 of the GPU, as its other run
-    assert "takes 4.2 to 5.0 times as long as ProCo's" in cost_sentence(Runs(entries, {}), "proco_plus", "proco")
+    entries += [entry(other.recipe("proco_plus"), 1, seconds=1.0, lanes=3)]
+    assert "takes 4.2 to 5.0 times as long as ProCo's, at the 2 settings" in cost_sentence(
+        Runs(entries, {}), "proco_plus", "proco"
+    )
     assert cost_sentence(Runs([], {}), "proco_plus", "proco") == ""
 
 

@@ -1,6 +1,7 @@
-"""The commands that make the runs of a table: one for each set of data."""
+"""The commands that make the runs of a table: one for each set of data and of seeds."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
 from tools.results.runs import Runs
@@ -13,17 +14,18 @@ _KEPT = "\x00"  # a space at which no line ends
 def commands(runs: Runs, recipes: Iterable[str]) -> str:
     """Return the commands that make the runs of recipes, as a block of Markdown; nothing where no recipe is there.
 
-    Seeds are those of all their runs, 0 where there is none; what ships with the package has no place and, made on a
-    CPU, no lanes.
+    One for each set of data and each set of seeds; what has no run goes with most of the others. What ships with the
+    package has no place and, made on a CPU, no lanes.
     """
-    by_source: dict[str, list[str]] = {}
-    for recipe in dict.fromkeys(recipes):
-        if recipe in runs.recipes:
-            by_source.setdefault(_source(runs, recipe), []).append(recipe)
-    if not by_source:
-        return ""
-    lines = [_command(runs, source, names) for source, names in by_source.items()]
-    return "\n".join(["```sh", *lines, "```"])
+    there = [recipe for recipe in dict.fromkeys(recipes) if recipe in runs.recipes]
+    seeds = {recipe: _seeds(runs, recipe) for recipe in there}
+    usual = Counter(found for found in seeds.values() if found).most_common(1)
+    default = usual[0][0] if usual else (0,)
+    grouped: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for recipe in there:
+        grouped.setdefault((_source(runs, recipe), seeds[recipe] or default), []).append(recipe)
+    lines = [_command(source, names, found) for (source, found), names in grouped.items()]
+    return "\n".join(["```sh", *lines, "```"]) if lines else ""
 
 
 def _source(runs: Runs, recipe: str) -> str:
@@ -31,8 +33,11 @@ def _source(runs: Runs, recipe: str) -> str:
     return name
 
 
-def _command(runs: Runs, source: str, recipes: list[str]) -> str:
-    seeds = sorted({entry["seed"] for entry in [*runs.tested, *runs.choosing] if entry["recipe"] in recipes}) or [0]
+def _seeds(runs: Runs, recipe: str) -> tuple[int, ...]:
+    return tuple(sorted({entry["seed"] for entry in [*runs.tested, *runs.choosing] if entry["recipe"] == recipe}))
+
+
+def _command(source: str, recipes: Sequence[str], seeds: Sequence[int]) -> str:
     words = ["proco compare", *recipes, " ".join(["--seeds", *map(str, seeds)])]
     words += ["--lanes 4"] if source in _SOURCES else []
     words += ["--results results"]

@@ -73,8 +73,8 @@ def few_seeds_sentence(runs: Runs) -> str:
     ]
     names = " and ".join(METHODS[method] for method in close)
     return (
-        f"Of {names}, which are close, {sum(found)} of {len(found)} settings have {_ENOUGH_SEEDS} seeds of both, as "
-        "many as a small difference asks for."
+        f"The difference of {names} is small and asks for {_ENOUGH_SEEDS} seeds: {sum(found)} of {len(found)} settings "
+        "have them."
     )
 
 

@@ -50,17 +50,21 @@ def _seconds(entries: Sequence[Entry]) -> str:
 
 
 def cost_sentence(runs: Runs, method: str, other: str) -> str:
-    """Say how many times as long as another a method trains, by setting, of runs side by side."""
+    """Say how many times as long as another a method trains, by runs with as many others beside them."""
     ratios = []
     for setting in SETTINGS:
-        entries = [[run for run in runs.of(setting.recipe(name)) if run["lanes"] > 1] for name in (method, other)]
-        if all(entries):
-            first, second = (mean(run["seconds"] / run["lanes"] for run in some) for some in entries)
+        entries = [runs.of(setting.recipe(name)) for name in (method, other)]
+        for lanes in {entry["lanes"] for entry in entries[0]} & {entry["lanes"] for entry in entries[1]}:
+            first, second = (mean(run["seconds"] for run in some if run["lanes"] == lanes) for some in entries)
             ratios.append(first / second)
     if not ratios:
         return ""
     times = f"{min(ratios):.1f}" + (f" to {max(ratios):.1f}" if len(ratios) > 1 else "")
-    return f"Training takes {times} times as long as {METHODS[other]}'s, by setting."
+    settings = f"{len(ratios)} setting{'s' if len(ratios) > 1 else ''}"
+    return (
+        f"Training takes {times} times as long as {METHODS[other]}'s, at the {settings} where as many runs were side "
+        "by side; [Time](#time) has the others."
+    )
 
 
 def error_sentence(runs: Runs) -> str:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 from tools.results.experiments import SHORT
@@ -25,14 +24,13 @@ def official_sentence(runs: Runs) -> str:
     return f"{said}, {paper - float(best):.1f} below the paper, where ours is {paper - ours.mean:.1f} below."
 
 
-def speed_sentence(runs: Runs) -> str:
+def speed_sentence() -> str:
     """Say how long that run takes, and how many steps a second there are beside a plain loop."""
-    alone = [run["seconds"] for run in runs.of(SHORT.recipe("proco")) if run["lanes"] == 1]
-    ours = f"{mean(alone):.0f} s, alone on a GPU" if alone else "no run alone on a GPU yet"
+    ours, official = float(_rows("whole_runs_h200")[-1]["one run, s"]), int(_official()["seconds"])
     (loop,) = (row["ratio"] for row in _rows("train_h200") if row["what"] == "ours")
     return (
-        f"Its training: {ours}; the official code's: {int(_official()['seconds']):,} s from start to end. Steps a "
-        f"second: {loop:.1f} times those of a plain loop in the same run. [Performance](performance.md) has more."
+        f"From the start of the process to its end ProCo takes {ours:.0f} s there on one GPU, {official:,} s with the "
+        f"official code; a plain loop takes {loop:.1f} times as long for a step ([performance](performance.md))."
     )
 
 

@@ -50,9 +50,10 @@ written by hand.
   of its columns begin with it.
 - Hardware: {hardware}.
 
-A recipe is a file of settings in the package. Below a table stands the command that makes its runs and their entries in
-`results/`; CIFAR10 and CIFAR100 are where the data is. On a CPU there are no lanes, and `engine.precision=bfloat16`
-rounds products as GPUs do by themselves; [Time](#time) says what was run on which.
+A recipe is a file of settings in the package. Below a table of accuracies stand the commands that make its runs and
+their entries in `results/`; CIFAR10 and CIFAR100 are where the data is. Other tables are of the same runs. On a CPU
+there are no lanes, and `engine.precision=bfloat16` rounds products as GPUs do by themselves; [Time](#time) says what
+was run on which.
 
 """
 
@@ -80,7 +81,7 @@ def _summary(runs: Runs) -> str:
 
 - {distance_sentence(runs, "proco")}
   {official_sentence(runs)}
-- {speed_sentence(runs)}
+- {speed_sentence()}
 - {_difference_heading("proco", "bcl")}: {verdict_sentence(runs, "proco", "bcl")}
 - {_difference_heading("proco", "logit_adjustment")}: {verdict_sentence(runs, "proco", "logit_adjustment")}
 - {_difference_heading("proco_plus", "proco")}: {verdict_sentence(runs, "proco_plus", "proco")}
@@ -127,7 +128,7 @@ ProCo+ was to reach the paper's numbers for ProCo, though they are of the best e
 100 more than the 53.16 % of ConCutMix (2024), the most that we know to be published for one ResNet-32 in 200 epochs.
 ConCutMix has no teacher: the fair comparison at equal cost is the network that is not taught, and it is below.
 Larger networks were to reach 57.0 %, which BalPoE has with seven experts in 400 epochs (SHIKE has 56.34 % with three in
-200, of which it shares two stages where these share one), and 58.5 %, above the 58.41 % of GLMC with MaxNorm and a wide
+200; its experts share two stages, these one), and 58.5 %, above the 58.41 % of GLMC with MaxNorm and a wide
 network.
 
 {}
@@ -245,10 +246,10 @@ would give, not what other data would.
 Whether there is a difference is read from the last epoch. The paper's are compared with the best epoch, which it
 reports, and with an interval in which differences of single runs lie that scatter as ours do ("for single runs").
 
-The runs on CIFAR-100-LT at imbalance 100 and 50 were made twice. At first runs side by side shared scratch memory and
-could disturb each other ([performance](performance.md)); their entries, at commit d7132d9, were replaced for that
-reason, all of them. They show how far chance goes: ProCo over BCL was +0.17 at imbalance 100 in the first runs, over
-logit adjustment +1.80."""
+The runs of these methods on CIFAR-100-LT at imbalance 100 and 50 were made twice. In the first, runs side by side
+shared scratch memory and could disturb each other ([performance](performance.md)); for that reason all their entries,
+which are those of commit d7132d9, were replaced. In them ProCo over BCL was +0.17 at imbalance 100, over logit
+adjustment +1.80."""
     pairs = (("proco", "bcl"), ("proco", "logit_adjustment"), ("proco_plus", "proco"))
     parts = [part for pair in pairs for part in _difference(runs, *pair)]
     return "\n\n".join([text, *parts])
@@ -265,8 +266,8 @@ def _weights_note(runs: Runs) -> str:
     bcl, heavy = (runs.spread(name) for name in (experiments.SHORT.recipe("bcl"), experiments.BCL_WEIGHT_1))
     return f"""\
 The two contrasts do not count the same: ProCo's has weight 1 beside the classifier's loss, BCL's 0.3, each as in its
-source. At imbalance 100 ProCo with weight 0.3 has {spread_or_no_run(light)}, BCL {spread_or_no_run(bcl)}. Whether the
-difference is of the contrast or of its weight is for BCL with weight 1 to tell ({spread_or_no_run(heavy)})."""
+source. At imbalance 100 ProCo with weight 0.3 has {spread_or_no_run(light)}, BCL {spread_or_no_run(bcl)} and, with
+weight 1, {spread_or_no_run(heavy)}: this says whether a difference comes from the contrast or from its weight."""
 
 
 def _difference_heading(method: str, other: str) -> str:
@@ -340,10 +341,11 @@ in their accuracy on the test set, and changed for all three methods alike. Its 
 
 {_figure(runs, BATCH_SIZE, "Test accuracy by batch size, a line a method")}{probes}
 
-SupCon needs large batches: below 256 it loses, and the more the smaller they are. ProCo loses little (half a point from
-its best to batches of 32), as the paper says. But neither does BCL, of which the paper says the opposite, and in small
-batches BCL is the best of the three: its learnt prototypes see to it that every class is in every batch, as ProCo's
-distributions do. At 1024, where an epoch has ten steps, all three lose. The rate goes with the batch in proportion.
+SupCon needs large batches: below 256 it loses, and the more the smaller they are. ProCo loses little (from its best to
+batches of 32 two thirds of a point), as the paper says. But BCL, of which the paper says the opposite, loses nothing,
+and in small batches it is the best of the three: its learnt prototypes see to it that every class is in every batch, as
+ProCo's distributions do. At 1024, where an epoch has ten steps, all three lose. The rate goes with the batch in
+proportion.
 
 ### What the paper leaves open
 

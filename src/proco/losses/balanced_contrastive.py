@@ -54,8 +54,10 @@ class BalancedContrastiveLoss(nn.Module):
         others, other_labels, itself = contrast_set(embeddings, labels, contrast, contrast_labels, anchor_offset)
         require_matrix(centres, embeddings.shape[1], "centres")
         if self.validate and not torch.compiler.is_compiling():
-            for vectors, name in ((embeddings, "embeddings"), (others, "contrast"), (centres, "centres")):
-                require_unit_length(vectors, name)
+            require_unit_length(embeddings)
+            require_unit_length(centres, "centres")
+            if contrast is not None:
+                require_unit_length(contrast, "contrast")
         num_classes = len(centres)
         labels = checked_labels(labels, len(embeddings), num_classes)
         other_labels = checked_labels(other_labels, len(others), num_classes, name="contrast_labels")

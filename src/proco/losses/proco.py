@@ -10,8 +10,8 @@ with C_p the normaliser of the distribution, and with class priors pi the two fo
     L_in  = -log(pi_y M_y / sum_j pi_j M_j),
     L_out = -A_p(kappa_y) mu_y.z/tau + log sum_j pi_j M_j,
 
-where A_p(kappa) is the mean length of a sample; A_p(kappa_j) mu_j is the mean of the class's embeddings, to 1e-3 with
-the official code's kappa and exactly with the exact one.
+where A_p(kappa) is the length of the mean of the distribution: A_p(kappa_j) mu_j is the mean of the class's embeddings,
+exactly with the exact kappa and, at p = 128, to 1e-3 with the official code's.
 """
 
 import torch

@@ -73,7 +73,8 @@ class SupConLoss(FullPrecisionModule):
         others, other_labels, itself = contrast_set(embeddings, labels, contrast, contrast_labels, anchor_offset)
         if self.validate and not torch.compiler.is_compiling():
             require_unit_length(embeddings)
-            require_unit_length(others, "contrast")
+            if contrast is not None:
+                require_unit_length(contrast, "contrast")
         if self.class_counts is not None:
             num_classes = len(self.class_counts)
             labels = checked_labels(labels, len(embeddings), num_classes)

@@ -58,7 +58,7 @@ class BatchFormer(OneBranch):
     equal_on_ranks = False
 
     base: OneBranch = field(default_factory=LogitAdjustment)
-    """How the classifier is trained: any method of one classifier and one loss, on this one's views and samples."""
+    """How the classifier is trained: any method of one classifier, on this one's views and samples."""
     heads: int = 4
     """Heads of the attention; they have to divide the features of the backbone."""
     dropout: float = 0.5

@@ -3,10 +3,9 @@
 L_in = -log softmax(g + log pi)_y, g_j = log E e^(z.Z_j/tau) with Z_j ~ vMF(mu_j, kappa_j) in closed form; mean
 direction and concentration of a class are estimated from its embeddings in the last epoch and this one (`ProCoLoss`).
 
-Departures from the official code: L_out has A_p(kappa_y) mu_y where the code has the mean of the class itself; the two
-differ by 1e-3. Sums stand in place of running means, a class never seen has a uniform distribution and not a random
-one, and the scores are by an expansion in place of a recurrence: the same numbers to 1e-6. Over several ranks the
-statistics are of all.
+Departures from the official code, which has L_in alone: sums stand in place of running means, a class never seen has a
+uniform distribution and not a random one, and the scores are by an expansion in place of a recurrence: the same numbers
+to 1e-6. Over several ranks the statistics are of all.
 """
 
 from collections.abc import Callable, Sequence

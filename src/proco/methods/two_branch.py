@@ -66,7 +66,7 @@ class TwoBranch(Method):
     weight: float = 1.0
     """Of the representation's loss beside the classifier's: the paper's alpha."""
     classification: OneBranch = field(default_factory=LogitAdjustment)
-    """How the classifier is trained: any method of one classifier and one loss, on this one's views and samples."""
+    """How the classifier is trained: any method of one classifier, on this one's views and samples."""
     classifier_epochs: int = 0
     """Train backbone and projector alone, and then a classifier on the frozen backbone for this many epochs, in which
     images are drawn as they come, whatever the sampler before. 0 trains all of it together."""
@@ -122,7 +122,7 @@ class TwoBranch(Method):
             batch_size=self.classifier_batch_size,
             terms=classification,
             learning=("classifier",),
-            optim={  # as the linear probe of SupCon's code falls: epochs 60, 75 and 90 of 100, by a fifth
+            optim={  # as the linear probe of SupCon's code falls: after epochs 60, 75 and 90 of 100, to a fifth
                 "lr": self.classifier_lr,
                 "weight_decay": 0.0,
                 "schedule": "step",

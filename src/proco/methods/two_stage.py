@@ -90,8 +90,7 @@ class Decoupled(TwoStage):
     """What learns in the first stage."""
 
     first: OneBranch = field(default_factory=CrossEntropy)
-    """How the network is trained at first: any method of one classifier and one loss, on this one's views and
-    samples."""
+    """How the network is trained at first: any method of one classifier, on this one's views and samples."""
 
     def __post_init__(self) -> None:
         """Refuse a first method with views of its own."""

@@ -38,8 +38,8 @@ def log_ive(order: float, x: Tensor) -> Tensor:
 def bessel_ratio(order: float, x: Tensor) -> Tensor:
     """Return I_(order+1)(x) / I_order(x), which rises from 0 to 1.
 
-    With order = p/2 - 1 it is A_p(x), the mean length of a von Mises-Fisher vector of concentration x. The relative
-    error is below 1e-12 in float64 and 1e-6 in float32.
+    With order = p/2 - 1 it is A_p(x), the length of the mean of a von Mises-Fisher vector of concentration x. The
+    relative error is below 1e-12 in float64 and 1e-6 in float32.
     """
     return _apply("ratio", order, x)
 

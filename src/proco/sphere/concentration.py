@@ -27,7 +27,7 @@ def concentration_from_mean_length(
     >>> concentration_from_mean_length(torch.tensor([0.0, 0.9, 1.0]), dim=128)
     tensor([     0.0000,    602.4788, 100000.0000])
     """
-    require_choice(ConcentrationMethod, concentration=method)
+    require_choice(ConcentrationMethod, **{"concentration method": method})
     if dim < 2:
         raise ValueError(f"dim must be at least 2; got {dim}.")
     if not 0 < max_concentration <= _LARGEST:

@@ -9,7 +9,7 @@ from proco.sphere.bessel import log_ive_regular
 def relative_log_normaliser(concentration: Tensor, dim: int, *, reference: float) -> Tensor:
     """Return log C_p(concentration) - log C_p(reference), C_p(k) = I_(p/2-1)(k) k^(1-p/2) up to a constant, p = dim.
 
-    Elementwise; the derivative is A_p(concentration), the mean length of a sample. Domain: concentration >= 0, dim >=
+    Elementwise; the derivative is A_p(concentration), the length of the mean. Domain: concentration >= 0, dim >=
     2. Each logarithm has the size of p log p while their difference has that of the concentrations: they are
     subtracted in float64, where the device has it, and rounded to the type of the concentration.
 

@@ -13,7 +13,7 @@ SOURCE = Path(proco.__file__).parent
 # Left to right; a module may import from its own layer's package and from layers before it.
 LAYERS = [
     ["errors"],
-    ["ranges", "registry"],
+    ["ranges", "registry", "roles"],
     ["config", "distributed", "full_precision"],
     ["kernels", "sphere"],
     ["losses"],

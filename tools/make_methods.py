@@ -60,11 +60,11 @@ def write_page() -> str:
     recipes = _recipes()
     parts = [_START + table(rows)]
     parts.append(f"All have the settings {_SHARED}; `proco settings method.` says what they are.")
-    for family, sentence in _FAMILIES.items():
+    for family in get_args(Family):
         names = [card["name"] for card in cards if card["family"] == family]
         if names:
             common = _common_settings(names)
-            parts.append(f"## {family.capitalize()}\n\n{sentence}")
+            parts.append(f"## {family.capitalize()}\n\n{_FAMILIES[family]}")
             if common:
                 parts.append(f"All of them have\n\n{_listed(common)}")
             parts += [_section(name, common, recipes.get(name, [])) for name in names]

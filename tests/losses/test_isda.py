@@ -77,21 +77,21 @@ def test_classes_with_one_image_or_none_have_no_spread(kind: CovarianceKind) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_spread_is_the_quadratic_form_of_each_pair(kind: CovarianceKind) -> None:
     criterion = ready(kind)
-    stored = criterion.classes.covariances.double()
+    stored = criterion.covariances.covariances.double()
     matrices = stored if kind == "full" else torch.diag_embed(stored)
     expected = torch.tensor(
         [[float((w - WEIGHT[y]).double() @ matrices[y] @ (w - WEIGHT[y]).double()) for w in WEIGHT] for y in range(3)]
     )
-    torch.testing.assert_close(criterion.classes.spread(WEIGHT), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(criterion.covariances.spread(WEIGHT), expected, rtol=1e-5, atol=1e-5)
     # What all weights share makes no difference, and costs few digits.
-    torch.testing.assert_close(criterion.classes.spread(WEIGHT + 50), expected, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(criterion.covariances.spread(WEIGHT + 50), expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_loss_bounds_the_mean_over_sampled_shifts(kind: CovarianceKind) -> None:
     """Jensen: E log sum_j exp(s_j - s_y) <= log sum_j E exp(s_j - s_y), and the latter expectations are exact."""
     criterion = ready(kind)
-    stored = criterion.classes.covariances.double()
+    stored = criterion.covariances.covariances.double()
     matrices = stored if kind == "full" else torch.diag_embed(stored)
     features, labels = (part[:6] for part in batch(seed=3))
     weight = 0.3 * WEIGHT  # short enough for the samples to find the mean of an exponential
@@ -111,7 +111,7 @@ def test_loss_bounds_the_mean_over_sampled_shifts(kind: CovarianceKind) -> None:
 def test_value_is_the_formula(kind: CovarianceKind) -> None:
     criterion = ready(kind)
     features, labels = batch(seed=2)
-    spread = criterion.classes.spread(WEIGHT)
+    spread = criterion.covariances.spread(WEIGHT)
     losses = []
     for feature, y in zip(features, labels.tolist(), strict=True):
         scores = [float(feature @ WEIGHT[j]) + 0.25 * float(spread[y, j]) for j in range(3)]
@@ -208,7 +208,7 @@ def test_half_precision_is_left_for_float32(dtype: torch.dtype) -> None:
         criterion.grow(1.0)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             values.append(criterion.to(parts[0].dtype)(parts[0], labels, *parts[1:]))
-        assert criterion.classes.covariances.dtype == torch.float32
+        assert criterion.covariances.covariances.dtype == torch.float32
     assert values[0].dtype == torch.float32
     torch.testing.assert_close(*values)
 
@@ -221,7 +221,7 @@ def test_large_logits_and_the_empty_batch_stay_finite() -> None:
     empty = criterion.train()(logits, labels[:0], features[:0], WEIGHT)
     empty.backward()
     assert empty == 0
-    assert criterion.classes.covariances.isfinite().all()
+    assert criterion.covariances.covariances.isfinite().all()
 
 
 def test_reductions() -> None:

@@ -75,7 +75,7 @@ def test_a_second_look_in_evaluation_mode_leaves_the_image_out_too() -> None:
     arguments = batch(0)
     losses = criterion(*arguments)
     torch.testing.assert_close(criterion.eval()(*arguments), losses)
-    assert criterion.moments.counts.sum() == criterion.images.counts.sum() == 11
+    assert criterion.moments.counts.sum() == criterion.image_moments.counts.sum() == 11
 
 
 def test_images_never_seen_are_compared_with_whole_classes() -> None:
@@ -124,11 +124,9 @@ def test_wrong_use_is_explained_and_leaves_the_statistics_alone() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             criterion(*wrong)
-    assert criterion.moments.counts.sum() == criterion.images.counts.sum() == 0
+    assert criterion.moments.counts.sum() == criterion.image_moments.counts.sum() == 0
     with pytest.raises(ValueError, match="num_images must be at least 1; got 0"):
         LeaveOneOutProCoLoss([3, 2], 4, num_images=0)
-    with pytest.raises(ValueError, match="chunk_size has no meaning"):
-        make(chunk_size=2)
 
 
 def test_reductions_are_of_each_loss() -> None:

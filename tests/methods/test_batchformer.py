@@ -21,7 +21,7 @@ from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
 from proco.methods.method import Targets
 from proco.methods.one_branch import OneBranch
-from proco.methods.tde import TotalDirectEffect
+from proco.methods.tde import Tde
 from proco.models.batch_transformer import BatchTransformer
 from proco.models.heads import CosineClassifier, StandardisedClassifier
 from proco.models.network import NetworkConfig
@@ -64,7 +64,7 @@ def test_the_base_sees_features_and_logits_of_the_batch_and_the_other_views_as_t
     assert formed.embeddings is plain.embeddings
 
 
-@pytest.mark.parametrize("base", [TotalDirectEffect(), Isda(), CrossEntropy()], ids=["tde", "isda", "standardised"])
+@pytest.mark.parametrize("base", [Tde(), Isda(), CrossEntropy()], ids=["tde", "isda", "standardised"])
 def test_what_follows_features_follows_those_that_are_used(base: OneBranch) -> None:
     """Features that have seen the batch come out of a layer norm: a mean with them would be none of either."""
     network = make_network(base)

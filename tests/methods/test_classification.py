@@ -34,7 +34,7 @@ def ldam() -> LdamLoss:
 def test_both_classes_count_by_what_is_seen_of_them(criterion: nn.Module, weights: torch.Tensor) -> None:
     outputs = outputs_of(make_network(), 1)
     value = SharedClassification(criterion)(
-        outputs, Targets.of(LABELS)._replace(others=OTHERS, share=SHARES), nn.Identity()
+        outputs, Targets.of(LABELS)._replace(other_labels=OTHERS, share=SHARES), nn.Identity()
     )
     total, sum_of_weights = torch.zeros(()), 0.0
     for logits, share, y, other in zip(outputs[0].logits, SHARES.tolist(), LABELS, OTHERS, strict=True):

@@ -11,10 +11,10 @@ from proco.methods.crt import Crt
 from proco.methods.ldam import Ldam
 from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
-from proco.methods.ncm import NearestClassMean
+from proco.methods.ncm import Ncm
 from proco.methods.one_branch import OneBranch
 from proco.methods.tau_norm import TauNorm
-from proco.methods.tde import TotalDirectEffect
+from proco.methods.tde import Tde
 from proco.models.heads import CosineClassifier
 
 
@@ -45,7 +45,7 @@ def test_settings_are_those_of_the_paper() -> None:
     assert (method.classifier_epochs, method.classifier_lr) == (10, 0.1)  # 0.2 for a batch of 512
 
 
-@pytest.mark.parametrize("first", [NearestClassMean(), TauNorm(), TotalDirectEffect()], ids=lambda first: first.name)
+@pytest.mark.parametrize("first", [Ncm(), TauNorm(), Tde()], ids=lambda first: first.name)
 def test_a_first_method_that_evaluates_otherwise_is_refused(first: OneBranch) -> None:
     with pytest.raises(ConfigError, match=f"method.first: the classifier of {first.name} evaluates otherwise"):
         Crt(first=first).classifier(64, 5)

@@ -19,7 +19,7 @@ def test_it_is_the_divergence_from_what_the_teacher_says_of_the_first_view(tempe
     term = Distillation(
         lambda outputs, counts: outputs.logits - (counts / counts.sum()).log(), COUNTS, temperature=temperature
     )
-    value = term(outputs, Targets.of(LABELS)._replace(taught=taught), None)
+    value = term(outputs, Targets.of(LABELS)._replace(teacher_scores=taught), None)
     expected = 0.0
     for own, its in zip(logits.detach() - prior, taught, strict=True):
         p, q = (row.div(temperature).softmax(0) for row in (its, own))

@@ -58,7 +58,7 @@ def test_a_mixed_image_is_of_both_its_classes(number: int) -> None:
     network = make_network(Gcl())
     outputs = outputs_of(network, 1)
     share, pasted = torch.linspace(0, 1, len(LABELS)), LABELS.flip(0)
-    targets = Targets.of(LABELS)._replace(others=pasted, share=share)
+    targets = Targets.of(LABELS)._replace(other_labels=pasted, share=share)
     criterion = criterion_of(stage)
     logits = outputs[0].logits
     expected = share * criterion(logits, LABELS) + (1 - share) * criterion(logits, pasted)

@@ -51,11 +51,11 @@ def test_value_is_the_loss_of_features_and_weights(covariance: str) -> None:
 
 def test_strength_grows_with_the_epochs_and_is_written_in_place() -> None:
     term = term_of(Isda(strength=0.5))
-    scale = term.criterion.scale
+    scale = term.criterion.current_strength
     for epoch in range(4):
         term.start_epoch(epoch / 4)
         assert scale.item() == pytest.approx(0.5 * epoch / 4)
-    assert term.criterion.scale is scale
+    assert term.criterion.current_strength is scale
 
 
 def test_the_first_epoch_is_cross_entropy_but_counts() -> None:
@@ -64,7 +64,7 @@ def test_the_first_epoch_is_cross_entropy_but_counts() -> None:
     outputs = view(classifier)
     value = term([outputs], Targets.of(LABELS), classifier)
     torch.testing.assert_close(value, cross_entropy(outputs.logits, LABELS))
-    assert term.criterion.classes.counts.tolist() == [3, 2, 1]
+    assert term.criterion.covariances.counts.tolist() == [3, 2, 1]
 
 
 def test_gradients_reach_the_classifier_by_its_weights_too() -> None:

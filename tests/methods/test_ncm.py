@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from proco.augment import Weak
 from proco.methods.method import Targets, Task
-from proco.methods.ncm import NearestClassMean
+from proco.methods.ncm import Ncm
 from proco.methods.supcon import SupCon
 from proco.models.heads import NearestMeanClassifier
 from proco.models.network import NetworkConfig, Outputs
@@ -23,14 +23,14 @@ TASK = Task(torch.tensor([40, 10, 3]), num_features=8, hidden=8, dim=6)
 
 def test_it_learns_by_cross_entropy() -> None:
     labels, logits = torch.tensor([0, 0, 1, 2]), torch.randn(4, 3)
-    (stage,) = NearestClassMean().stages(TASK, 5)
+    (stage,) = Ncm().stages(TASK, 5)
     view = Outputs(torch.zeros(4, 8), logits, None)
     value = stage.terms["ncm"].term([view], Targets.of(labels), NearestMeanClassifier(8, 3))
     torch.testing.assert_close(value, cross_entropy(logits, labels))
 
 
 def test_the_distance_reaches_the_classifier_alone_and_beside_a_contrast() -> None:
-    for method in (NearestClassMean(distance="l2n"), SupCon(classification=NearestClassMean(distance="l2n"))):
+    for method in (Ncm(distance="l2n"), SupCon(classification=Ncm(distance="l2n"))):
         classifier = method.classifier(8, 3)
         assert isinstance(classifier, NearestMeanClassifier)
         assert classifier.distance == "l2n"
@@ -41,7 +41,7 @@ def test_a_run_predicts_by_the_means_of_its_last_features(
     tmp_path: Path, ema: float | None, options: dict[str, int]
 ) -> None:
     config = TrainConfig(
-        method=NearestClassMean(views=(Weak(padding=1),)),
+        method=Ncm(views=(Weak(padding=1),)),
         network=NetworkConfig(backbone="resnet8", options=options),
         optim=OptimConfig(lr=0.1, schedule="cosine"),
         engine=EngineConfig(device="cpu"),

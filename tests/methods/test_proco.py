@@ -34,7 +34,7 @@ def test_images_are_left_out_by_their_positions() -> None:
     term(outputs_of(make_network(), 2), Targets.of(LABELS, positions), None)
     expected = torch.zeros(74)
     expected[positions] = 2.0
-    assert torch.equal(term.criterion.images.counts, expected)
+    assert torch.equal(term.criterion.image_moments.counts, expected)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_images_are_left_out_by_their_positions() -> None:
         ),
         (
             ProCo(form="out", concentration="sra", past_epochs=3, temperature=0.2, leave_one_out=True),
-            {"form": "out", "concentration_method": "sra", "images.past_epochs": 3, "temperature": 0.2},
+            {"form": "out", "concentration_method": "sra", "image_moments.past_epochs": 3, "temperature": 0.2},
         ),
     ],
     ids=str,

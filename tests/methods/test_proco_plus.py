@@ -23,7 +23,7 @@ TERM = ProCoPlus(classification=STRONGER).stages(TASK, 1)[0].terms["logit_adjust
 
 def test_both_classes_count_by_the_area_they_cover() -> None:
     share, pasted = torch.tensor([0.75, 1.0, 0.5, 0.2]), torch.tensor([1, 0, 2, 0])
-    targets = Targets.of(LABELS)._replace(others=pasted, share=share)
+    targets = Targets.of(LABELS)._replace(other_labels=pasted, share=share)
     log_probabilities = (VIEW.logits + 1.3 * (COUNTS / COUNTS.sum()).log()).log_softmax(1)
     expected = sum(
         -part * row[y] - (1 - part) * row[other]

@@ -1,4 +1,4 @@
-"""SupCon as a method: contrast of the views behind the first, beside a classifier or before it."""
+"""SupCon as a method: contrast of all views but the first, beside a classifier or before it."""
 
 import pytest
 import torch

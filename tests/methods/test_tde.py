@@ -12,7 +12,7 @@ from proco.augment import Weak
 from proco.errors import ConfigError
 from proco.methods.method import Targets, Task
 from proco.methods.proco import ProCo
-from proco.methods.tde import TotalDirectEffect
+from proco.methods.tde import Tde
 from proco.models.heads import CausalClassifier
 from proco.models.network import Network, NetworkConfig, Outputs
 from proco.models.normalise import Normalise
@@ -27,7 +27,7 @@ TASK = Task(torch.tensor([40, 10, 3]), num_features=8, hidden=8, dim=6)
 
 def test_it_learns_by_cross_entropy() -> None:
     labels, logits = torch.tensor([0, 0, 1, 2]), torch.randn(4, 3)
-    (stage,) = TotalDirectEffect().stages(TASK, 5)
+    (stage,) = Tde().stages(TASK, 5)
     view = Outputs(torch.zeros(4, 8), logits, None)
     value = stage.terms["tde"].term([view], Targets.of(labels), CausalClassifier(8, 3))
     torch.testing.assert_close(value, cross_entropy(logits, labels))
@@ -35,7 +35,7 @@ def test_it_learns_by_cross_entropy() -> None:
 
 def test_settings_reach_the_classifier() -> None:
     settings = {"heads": 4, "scale": 10.0, "alpha": 2.0, "momentum": 0.5, "offset": 0.25}
-    alone = TotalDirectEffect(**settings)
+    alone = Tde(**settings)
     for method in (alone, ProCo(classification=alone)):
         classifier = method.classifier(8, 3)
         assert isinstance(classifier, CausalClassifier)
@@ -44,8 +44,8 @@ def test_settings_reach_the_classifier() -> None:
 
 def test_defaults_are_the_published_ones() -> None:
     method = load_recipe("cifar100_lt/own/tde_100").method
-    assert method == TotalDirectEffect(views=(Weak(),))
-    assert isinstance(method, TotalDirectEffect)
+    assert method == Tde(views=(Weak(),))
+    assert isinstance(method, Tde)
     assert (method.heads, method.scale, method.alpha) == (2, 16.0, 1.5)
     assert (method.momentum, method.offset) == (0.9, 1 / 32)
 
@@ -64,7 +64,7 @@ def test_defaults_are_the_published_ones() -> None:
 )
 def test_numbers_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=rf"method\.{next(iter(settings))}"):
-        TotalDirectEffect(**settings)  # type: ignore[arg-type]
+        Tde(**settings)  # type: ignore[arg-type]
 
 
 def test_features_that_cannot_be_cut_are_refused_when_the_network_is_made() -> None:
@@ -73,13 +73,13 @@ def test_features_that_cannot_be_cut_are_refused_when_the_network_is_made() -> N
             NetworkConfig(backbone="resnet8"),
             3,
             Normalise(torch.zeros(3), torch.ones(3)),
-            classifier=TotalDirectEffect(heads=3).classifier,
+            classifier=Tde(heads=3).classifier,
         )
 
 
 def test_a_run_keeps_the_mean_with_its_weights_and_predicts_without_it(tmp_path: Path) -> None:
     config = TrainConfig(
-        method=TotalDirectEffect(views=(Weak(padding=1),)),
+        method=Tde(views=(Weak(padding=1),)),
         network=NetworkConfig(backbone="resnet8"),
         optim=OptimConfig(lr=0.1, schedule="cosine"),
         engine=EngineConfig(device="cpu"),

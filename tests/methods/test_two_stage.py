@@ -108,26 +108,10 @@ def test_a_classifier_that_is_trained_anew_begins_anew(tmp_path: Path) -> None:
     assert not torch.equal(heads["a"], heads["c"])
 
 
-@pytest.mark.parametrize("kind", [Lws, Gcl])
+@pytest.mark.parametrize("kind", [Lws, DisAlign, Gcl])
 def test_a_second_stage_that_goes_on_begins_where_the_first_ended(kind: type[TwoStage], tmp_path: Path) -> None:
     trainer, between = train(kind(classifier_lr=0.0), tmp_path / "run")
     assert torch.equal(logits_of(trainer.network), between.logits)
-
-
-def test_a_calibration_begins_with_the_same_predictions(tmp_path: Path) -> None:
-    trainer, between = train(DisAlign(classifier_lr=0.0), tmp_path / "run")
-    logits = logits_of(trainer.network)
-    assert not torch.allclose(logits, between.logits)
-    assert torch.equal(logits.argmax(dim=1), between.logits.argmax(dim=1))
-    part = trainer.network.classifier.calibration
-    assert torch.equal(part.scale, torch.ones(4))
-    assert torch.equal(part.direction, torch.full((64,), 0.1))
-
-
-def test_the_average_of_the_weights_is_calibrated_too(tmp_path: Path) -> None:
-    train(DisAlign(classifier_lr=0.0), tmp_path / "run", ema=0.999)
-    kept = RunFolder(tmp_path / "run").load_weights()
-    torch.testing.assert_close(kept["classifier.calibration.scale"], torch.ones(4), rtol=0, atol=0.01)
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -1,16 +1,17 @@
-"""A calibrated classifier: idle until it is drawn anew, then the formula."""
+"""A calibrated classifier: idle until it has learnt, then the formula."""
 
 import math
 
 import pytest
 import torch
-from torch.nn.functional import linear
+from torch import Tensor
+from torch.nn.functional import cross_entropy, linear
 
+from proco.losses import InverseFrequencyLoss
 from proco.models.heads import AlignedClassifier
-from proco.training.networks import draw_anew
 
 
-def test_it_is_a_linear_classifier_to_the_bit_until_drawn_anew() -> None:
+def test_it_begins_as_a_linear_classifier_to_the_bit() -> None:
     head, features = AlignedClassifier(6, 4), torch.randn(5, 6)
     assert torch.equal(head(features), linear(features, head.weight, head.bias))
 
@@ -29,25 +30,50 @@ def test_calibration_is_the_formula() -> None:
             assert found == pytest.approx((1 + confidence * a) * s + confidence * b, rel=1e-10)
 
 
-def test_as_it_begins_it_leaves_the_largest_logit_the_largest() -> None:
-    head, features = AlignedClassifier(6, 4), torch.randn(50, 6)
-    before = head.weight.clone()
-    draw_anew(head.calibration, 0)
-    assert torch.equal(head.weight, before)
-    logits = linear(features, head.weight, head.bias)
-    torch.testing.assert_close(head(features), (1 + torch.sigmoid(0.1 * features.sum(dim=1)))[:, None] * logits)
-    assert torch.equal(head(features).argmax(dim=1), logits.argmax(dim=1))
-
-
 def test_whether_it_works_is_in_its_state() -> None:
     head, other, features = AlignedClassifier(6, 4), AlignedClassifier(6, 4), torch.randn(5, 6)
-    draw_anew(head.calibration, 0)
+    with torch.no_grad():
+        head.calibration.shift.normal_()
     other.load_state_dict(head.state_dict())
     assert torch.equal(other(features), head(features))
+    assert not torch.equal(other(features), linear(features, head.weight, head.bias))
 
 
-def test_all_of_the_calibration_learns_from_the_beginning() -> None:
-    head = AlignedClassifier(6, 4)
-    draw_anew(head.calibration, 0)
-    (head(torch.rand(5, 6)) ** 2).sum().backward()
+def test_all_of_the_calibration_learns_from_the_second_step_on() -> None:
+    """While scales and shifts are 0, how much there is of them does not matter."""
+    head, features = AlignedClassifier(6, 4), torch.rand(5, 6)
+    optimizer = torch.optim.SGD(head.calibration.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (head(features) ** 2).sum().backward()
+        optimizer.step()
     assert all(parameter.grad.abs().max() > 0 for parameter in head.calibration.parameters())
+
+
+def test_few_features_do_not_shut_it_off() -> None:
+    """From scales of 1, twice the logits, heavy weights of rare classes drive all confidences to 0 within 20 steps."""
+    torch.manual_seed(0)
+    counts = torch.tensor([int(500 * 0.01 ** (j / 99)) for j in range(100)])
+    labels = torch.arange(100).repeat_interleave(counts)
+    features = (0.6 * torch.randn(len(labels), 64) + 0.25 * torch.randn(100, 64)[labels]).relu()
+    head, criterion = AlignedClassifier(64, 100), InverseFrequencyLoss(counts, power=1.2)
+
+    first = torch.optim.LBFGS([head.weight, head.bias], max_iter=15)
+
+    def cross_entropy_of_all() -> Tensor:
+        first.zero_grad()
+        loss = cross_entropy(linear(features, head.weight, head.bias), labels) + 1e-3 * head.weight.square().sum()
+        loss.backward()
+        return loss
+
+    first.step(cross_entropy_of_all)
+    before = criterion(head(features), labels)
+    second = torch.optim.SGD(head.calibration.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(40):
+        batch = torch.randint(len(labels), (256,))
+        second.zero_grad()
+        criterion(head(features[batch]), labels[batch]).backward()
+        second.step()
+    confidence = torch.sigmoid(features @ head.calibration.direction + head.calibration.offset)
+    assert confidence.mean() > 0.5
+    assert criterion(head(features), labels) < before - 0.2

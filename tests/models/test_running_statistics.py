@@ -13,6 +13,7 @@ from proco.models.running_statistics import (
     keep_running_statistics,
     running_statistics,
 )
+from proco.roles import DrawsOnly, FollowsBatches
 
 
 def make() -> nn.Sequential:
@@ -89,20 +90,16 @@ def test_modes_and_momenta_are_given_back_as_they_were() -> None:
     assert network[0].momentum == 0.3
 
 
-class Drawing(nn.Module):
+class Drawing(nn.Module, DrawsOnly):
     """Draws in training, and keeps nothing."""
-
-    draws_only = True
 
     def __init__(self) -> None:
         super().__init__()
         self.dropout = nn.Dropout()
 
 
-class Following(nn.Module):
+class Following(nn.Module, FollowsBatches):
     """Follows the batches."""
-
-    is_following = True
 
 
 def test_what_only_draws_goes_on_to_draw() -> None:

@@ -14,10 +14,10 @@ from proco.data.dataset import Dataset
 from proco.errors import ConfigError
 from proco.methods import Method
 from proco.methods.balanced_softmax import BalancedSoftmax
-from proco.methods.corrected import Corrected
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.crt import Crt
 from proco.methods.focal import Focal
+from proco.methods.post_hoc import PostHoc
 from proco.methods.proco import ProCo
 from proco.methods.tau_norm import TauNorm
 from proco.methods.two_stage import Decoupled
@@ -65,7 +65,7 @@ def methods_that_begin_as_another() -> list[Method]:
 def test_corrections_of_a_classifier_begin_as_another_method() -> None:
     kinds = {type(method) for method in methods_that_begin_as_another()}
     assert {Crt, TauNorm} < kinds
-    assert kinds == {kind for kind in Method.registry.values() if issubclass(kind, (Corrected, Decoupled))}
+    assert kinds == {kind for kind in Method.registry.values() if issubclass(kind, (PostHoc, Decoupled))}
 
 
 @pytest.mark.parametrize("method", methods_that_begin_as_another(), ids=lambda method: method.name)

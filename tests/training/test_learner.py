@@ -18,14 +18,15 @@ from proco.methods.experts import side_by_side
 from proco.methods.method import Stage, Targets, Task, Term, WeightedTerm
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
-from proco.methods.two_branch import BehindFirst
+from proco.methods.two_branch import OtherViews
 from proco.models.network import Network, NetworkConfig
 from proco.models.normalise import Normalise
 from proco.optim import SGD, OptimConfig
+from proco.roles import WithoutDecay
 from proco.training import loader as loader_module
 from proco.training.ema import MovingAverage
 from proco.training.lanes import wait_for
-from proco.training.learner import Learner, Step
+from proco.training.learner import Learner, Step, require_parts
 from proco.training.loader import Batch, EpochLoader
 from proco.training.settings import TeacherConfig
 from proco.training.teacher import Teacher, taught_stages
@@ -92,7 +93,7 @@ def test_accuracy_counts_both_classes_by_what_is_seen_of_them(tiny_dataset: Data
         predicted = network(batch.views[0]).logits.argmax(dim=1)
         share = torch.linspace(0, 1, len(predicted))
         others = (predicted + torch.arange(len(predicted)) % 2) % 2  # every other one is what is predicted
-        targets = batch.targets._replace(labels=1 - others, others=others, share=share)
+        targets = batch.targets._replace(labels=1 - others, other_labels=others, share=share)
         _, values = learner(batch.views, targets)
     expected = sum(
         (part if label == seen else 0) + (1 - part if other == seen else 0)
@@ -141,7 +142,7 @@ def test_teacher_looks_at_the_first_view_once_a_step(tiny_dataset: Dataset) -> N
 
     class Spy(nn.Module):
         def forward(self, outputs, targets, classifier):
-            seen.append(targets.taught)
+            seen.append(targets.teacher_scores)
             return outputs[0].logits.square().sum()
 
     its_network = make_network()
@@ -233,7 +234,7 @@ def run_steps(
 def test_each_expert_has_statistics_of_its_own(tiny_dataset: Dataset) -> None:
     values, state = run_steps(tiny_dataset, torch.device("cpu"), experts=2)
     assert values.isfinite().all()
-    counts = [value for name, value in state.items() if name.endswith("images.counts")]
+    counts = [value for name, value in state.items() if name.endswith("image_moments.counts")]
     assert len(counts) == 2  # of two experts, to each of which the projector's two views of all images came
     assert all(int(each.sum()) == 2 * 8 * len(values) for each in counts)
 
@@ -342,7 +343,7 @@ def test_the_teacher_looks_at_the_first_of_different_views(tiny_dataset: Dataset
     assert torch.equal(seen[0], views[0])
 
 
-class Scaled(nn.Linear):
+class Scaled(nn.Linear, WithoutDecay):
     """A classifier with a number that does not decay."""
 
     undecayed = ("scale",)
@@ -403,7 +404,7 @@ def test_terms_hear_how_much_of_the_stage_is_over(tiny_dataset: Dataset) -> None
 
     listening = Listening()
     each = side_by_side([(make_stage(tiny_dataset, terms={"a": WeightedTerm(1.0, term)}),) for term in (listening,)])
-    nested = BehindFirst(Listening())
+    nested = OtherViews(Listening())
     stage = replace(each[0], terms={**each[0].terms, "b": WeightedTerm(1.0, nested)})
     Learner(make_network(), stage, None).start_epoch(0.25)
     assert listening.heard == nested.term.heard == 0.25
@@ -411,4 +412,9 @@ def test_terms_hear_how_much_of_the_stage_is_over(tiny_dataset: Dataset) -> None
 
 def test_a_part_that_is_not_there_cannot_learn(tiny_dataset: Dataset) -> None:
     with pytest.raises(ValueError, match=r"the network has no part 'classifier\.scala' that could learn"):
-        Learner(scaled_network(), make_stage(tiny_dataset, learning=("classifier.scala",)), None)
+        require_parts(scaled_network(), make_stage(tiny_dataset, learning=("classifier.scala",)))
+
+
+def test_what_is_no_module_cannot_be_drawn_anew(tiny_dataset: Dataset) -> None:
+    with pytest.raises(ValueError, match=r"the network has no module 'classifier\.weight' that could be drawn anew"):
+        require_parts(scaled_network(), make_stage(tiny_dataset, renewed=("classifier.weight",)))

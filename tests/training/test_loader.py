@@ -79,7 +79,7 @@ def test_boxes_of_other_images_are_pasted_into_the_first_view(tiny_dataset: Data
         assert torch.equal(views[0][~is_pasted], own[~is_pasted])
         assert (from_own.all(dim=1).float().mean(dim=(1, 2)) >= targets.share - 1e-6).all()
         other_labels = train.labels[drawn.others.drawn.positions[slots]]
-        assert torch.equal(targets.others, torch.where(is_pasted, other_labels, targets.labels))
+        assert torch.equal(targets.other_labels, torch.where(is_pasted, other_labels, targets.labels))
         shares.append(targets.share)
     share = torch.cat(shares)
     assert 0.2 < (share < 1).float().mean() < 0.8

@@ -18,7 +18,7 @@ from proco.data.images import ArrayImages
 from proco.errors import ConfigError
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
-from proco.methods.ncm import NearestClassMean
+from proco.methods.ncm import Ncm
 from proco.methods.proco import ProCo
 from proco.methods.supcon import SupCon
 from proco.models.network import Network, NetworkConfig
@@ -241,7 +241,7 @@ def test_seconds_of_a_taught_run_are_those_of_both(tiny_dataset: Dataset, tmp_pa
 
 def test_a_pupil_whose_classifier_evaluates_otherwise_is_refused(tiny_dataset: Dataset) -> None:
     config = TrainConfig(
-        method=NearestClassMean(views=(Plain(),)),
+        method=Ncm(views=(Plain(),)),
         network=NetworkConfig(backbone="resnet8"),
         engine=EngineConfig(device="cpu"),
         teacher=TeacherConfig(),

@@ -237,12 +237,12 @@ def _finished_before(run: _Run, runs: list[_Run]) -> "RunFolder | None":
 
 def _beginning_with(run: _Run, runs: list[_Run]) -> "TrainConfig":
     """Return the settings of a run, with that of the others which is its first stage, where it is finished."""
-    from proco.training.first_run import beginning_of, others
+    from proco.training.first_run import beginning_of, differing_settings
 
     begun = beginning_of(run.config)
     if begun is None or run.config.engine.first_run is not None:
         return run.config
-    same = (other.folder for other in runs if not others(other.config, begun))
+    same = (other.folder for other in runs if not differing_settings(other.config, begun))
     left = (folder.path.absolute() for folder in same if folder.is_finished and folder.checkpoint_file.exists())
     return replace(run.config, engine=replace(run.config.engine, first_run=next(left, None)))
 

@@ -51,13 +51,12 @@ class BalancedContrastiveLoss(nn.Module):
 
         anchor_offset: row of contrast from which on the embeddings stand in it; None if they do not.
         """
-        others, other_labels, itself = contrast_set(embeddings, labels, contrast, contrast_labels, anchor_offset)
+        others, other_labels, itself = contrast_set(
+            embeddings, labels, contrast, contrast_labels, anchor_offset, validate=self.validate
+        )
         require_matrix(centres, embeddings.shape[1], "centres")
         if self.validate and not torch.compiler.is_compiling():
-            require_unit_length(embeddings)
             require_unit_length(centres, "centres")
-            if contrast is not None:
-                require_unit_length(contrast, "contrast")
         num_classes = len(centres)
         labels = checked_labels(labels, len(embeddings), num_classes)
         other_labels = checked_labels(other_labels, len(others), num_classes, name="contrast_labels")

@@ -1,5 +1,6 @@
 """What every loss does with its batch: check it at the edge, reduce the losses of the samples."""
 
+from abc import abstractmethod
 from typing import Literal
 
 import torch
@@ -8,6 +9,14 @@ from torch import Tensor
 from proco.distributed import all_reduce_sum, world_size
 
 Reduction = Literal["mean", "sum", "none"]
+
+
+class WeighsSamples:
+    """What losses inherit from whose samples weigh unequally, and whose mean is divided by the sum of the weights."""
+
+    @abstractmethod
+    def sample_weights(self, labels: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return what samples of these labels (N,) weigh, (N,)."""
 
 
 def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
@@ -19,10 +28,7 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
 
 
 def weighted_reduce(losses: Tensor, weights: Tensor, reduction: Reduction) -> Tensor:
-    """Reduce losses (N,) that weigh unequally, by weights (N,): the mean is divided by the sum of the weights.
-
-    A loss that does so says what its samples weigh: sample_weights(labels, dtype), (N,).
-    """
+    """Reduce losses (N,) that weigh unequally, by weights (N,): the mean is divided by the sum of the weights."""
     weighted = weights * losses
     return mean_by_weights(weighted, weights) if reduction == "mean" else reduce(weighted, reduction)
 
@@ -66,20 +72,34 @@ def checked_labels(
 ) -> Tensor:
     """Refuse labels that are not size whole numbers in [0, num_classes); return them fit for any kernel.
 
-    Values are read only where that is free (on the CPU) or asked for, and never under torch.compile. Where they are
-    not, -1 would count from the end in compiled code and -100 be left out; so negative labels are returned as
-    num_classes, which whatever looks something up by them refuses. Who only compares them has to see to it.
+    Values are read only where that is free (on the CPU) or asked for, and never under torch.compile. Unread, -1 would
+    count from the end in compiled code, and cross_entropy would leave out -100. So negative labels become num_classes,
+    which whatever is indexed by labels refuses; code that only compares them has to check them itself.
     """
     require_labels(labels, size, name)
     may_read = not torch.compiler.is_compiling() and (validate or labels.device.type == "cpu")
     if may_read and len(labels):
         low, high = int(labels.min()), int(labels.max())
         if low < 0 or high >= num_classes:
-            raise ValueError(
-                f"{name} must lie in [0, {num_classes - 1}]; got {low if low < 0 else high}. "
-                f"{name.capitalize()} start at 0; was their number counted from the training split?"
-            )
+            wrong = low if low < 0 else high
+            raise ValueError(f"{name} must lie in [0, {num_classes - 1}]; got {wrong}. The first is 0, not 1.")
     return torch.where(labels < 0, num_classes, labels)
+
+
+def checked_logits(logits: Tensor, labels: Tensor, num_classes: int | None = None) -> tuple[Tensor, Tensor]:
+    """Refuse logits and labels that are not of the same samples; return both in types in which losses are exact.
+
+    logits: (N, K), returned in float32 or finer; labels: (N,) in [0, K), returned in int64. num_classes: K, where the
+    loss knows it.
+    """
+    require_matrix(logits, num_classes, "logits")
+    labels = checked_labels(labels, len(logits), logits.shape[1])
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)), labels.long()
+
+
+def is_label(labels: Tensor, num_classes: int) -> Tensor:
+    """Return where a class is the label, (N, K), of labels (N,)."""
+    return labels[:, None] == torch.arange(num_classes, device=labels.device)
 
 
 def require_unit_length(embeddings: Tensor, name: str = "embeddings") -> None:

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix
+from proco.losses.batch import Reduction, checked_logits, is_label, reduce
 from proco.losses.class_counts import ClassCounts
 from proco.losses.effective_number import effective_number_weights
 from proco.ranges import require_choice, require_not_negative
@@ -48,12 +48,9 @@ class ClassBalancedFocalLoss(FullPrecisionModule):
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""
         num_classes = len(self.class_weights)
-        require_matrix(logits, num_classes, "logits")
-        labels = checked_labels(labels, len(logits), num_classes)
+        logits, labels = checked_logits(logits, labels, num_classes)
         weights = self.class_weights[labels]
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        is_label = labels[:, None] == torch.arange(num_classes, device=labels.device)
-        agreement = torch.where(is_label, logits, -logits)
+        agreement = torch.where(is_label(labels, num_classes), logits, -logits)
         # By logarithms of both answers: neither probability is ever rounded to 0 or 1.
         losses = -torch.exp(self.gamma * logsigmoid(-agreement)) * logsigmoid(agreement)
         return reduce(weights.to(losses.dtype) * losses.sum(dim=1), self.reduction)

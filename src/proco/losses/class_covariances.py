@@ -23,7 +23,7 @@ class ClassCovariances(FullPrecisionModule):
     the covariance of all features together, however they were split into batches. Features drift as the network
     learns: old ones count like new ones, as in the original code.
 
-    kind: (K, d, d) covariances, or their diagonals (K, d) where that is too much. A class that was never seen has
+    covariance: whole ones (K, d, d), or their diagonals (K, d) where that is too much. A class that was never seen has
     covariance 0.
     """
 
@@ -31,13 +31,13 @@ class ClassCovariances(FullPrecisionModule):
     means: Tensor
     covariances: Tensor
 
-    def __init__(self, num_classes: int, num_features: int, kind: CovarianceKind = "full") -> None:
+    def __init__(self, num_classes: int, num_features: int, covariance: CovarianceKind = "full") -> None:
         super().__init__()
         if num_classes < 1 or num_features < 1:
             raise ValueError(f"num_classes and num_features must be at least 1; got {num_classes} and {num_features}.")
-        require_choice(CovarianceKind, covariance=kind)
-        self.kind: CovarianceKind = kind
-        shape = (num_features, num_features) if kind == "full" else (num_features,)
+        require_choice(CovarianceKind, covariance=covariance)
+        self.covariance: CovarianceKind = covariance
+        shape = (num_features, num_features) if covariance == "full" else (num_features,)
         self.register_buffer("counts", torch.zeros(num_classes))
         self.register_buffer("means", torch.zeros(num_classes, num_features))
         self.register_buffer("covariances", torch.zeros(num_classes, *shape))
@@ -70,18 +70,18 @@ class ClassCovariances(FullPrecisionModule):
         covariances = self.covariances.clone().to(weight.dtype)
         # Only differences count; what all weights share would cost digits.
         weight = weight - weight.mean(dim=0)
-        images = (covariances @ weight[:, :, None]).squeeze(2) if self.kind == "full" else covariances * weight
+        mapped = (covariances @ weight[:, :, None]).squeeze(2) if self.covariance == "full" else covariances * weight
         squares = covariances.flatten(1) @ self._products(weight).flatten(1).T
-        return squares - 2 * images @ weight.T + (images * weight).sum(dim=1, keepdim=True)
+        return squares - 2 * mapped @ weight.T + (mapped * weight).sum(dim=1, keepdim=True)
 
     def extra_repr(self) -> str:
         """Return the sizes."""
         num_classes, num_features = self.means.shape
-        return f"num_classes={num_classes}, num_features={num_features}, kind={self.kind!r}"
+        return f"num_classes={num_classes}, num_features={num_features}, covariance={self.covariance!r}"
 
     def _products(self, rows: Tensor) -> Tensor:
         """Return the products of each row with itself, (n, d, d), or the squares (n, d)."""
-        return rows[:, :, None] * rows[:, None, :] if self.kind == "full" else rows.square()
+        return rows[:, :, None] * rows[:, None, :] if self.covariance == "full" else rows.square()
 
     def _by_class(self, numbers: Tensor) -> Tensor:
         return numbers.reshape(-1, *[1] * (self.covariances.dim() - 1))

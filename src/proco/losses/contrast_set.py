@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from proco.losses.batch import require_labels, require_matrix
+from proco.losses.batch import require_labels, require_matrix, require_unit_length
 
 
 class ContrastSet(NamedTuple):
@@ -25,11 +25,15 @@ def contrast_set(
     contrast: Tensor | None = None,
     contrast_labels: Tensor | None = None,
     anchor_offset: int | None = None,
+    *,
+    validate: bool = False,
 ) -> ContrastSet:
     """Return the set that anchors (N, p) with labels (N,) are compared with, after checking all shapes.
 
     Without contrast it is the anchors. Otherwise it is contrast (M, p) with contrast_labels (M,). Where that set holds
     the anchors too, they stand in rows anchor_offset ... anchor_offset + N - 1, so that none is compared with itself.
+
+    validate: also check that all have unit length, which costs a synchronisation; not under torch.compile.
     """
     require_matrix(anchors, None, "embeddings")
     require_labels(labels, len(anchors))
@@ -41,6 +45,10 @@ def contrast_set(
         contrast, contrast_labels, anchor_offset = anchors, labels, 0
     require_matrix(contrast, anchors.shape[1], "contrast")
     require_labels(contrast_labels, len(contrast), "contrast_labels")
+    if validate and not torch.compiler.is_compiling():
+        require_unit_length(anchors)
+        if contrast is not anchors:
+            require_unit_length(contrast, "contrast")
     if anchor_offset is None:
         return ContrastSet(contrast, contrast_labels, None)
     if anchor_offset < 0 or anchor_offset + len(anchors) > len(contrast):

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix
+from proco.losses.batch import Reduction, checked_logits, reduce
 from proco.ranges import require_choice, require_not_negative
 
 
@@ -28,13 +28,11 @@ class FocalLoss(nn.Module):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""
-        require_matrix(logits, None, "logits")
-        labels = checked_labels(labels, len(logits), logits.shape[1])
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        surprise = cross_entropy(logits.to(dtype), labels.long(), reduction="none")
+        logits, labels = checked_logits(logits, labels)
+        surprise = cross_entropy(logits, labels, reduction="none")
         # 1 - q without cancellation. Where it is 0, a root of it (gamma < 1) would have an infinite slope.
         missing = -torch.expm1(-surprise)
-        missing = missing.clamp_min(torch.finfo(dtype).tiny)
+        missing = missing.clamp_min(torch.finfo(logits.dtype).tiny)
         return reduce(missing**self.gamma * surprise, self.reduction)
 
     def extra_repr(self) -> str:

@@ -5,18 +5,19 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix
+from proco.losses.batch import Reduction, checked_logits, is_label, reduce
 from proco.losses.class_counts import ClassCounts, as_class_counts
 from proco.ranges import require_choice, require_not_negative, require_positive
+from proco.roles import DrawsOnly
 
 
-class GaussianCloudedLoss(FullPrecisionModule):
+class GaussianCloudedLoss(FullPrecisionModule, DrawsOnly):
     """-(1 - q)^gamma log q, q = softmax(scale o)_y of clouded cosines o_j = cos_j - noise a_j |e_j| - margin [j = y].
 
     a_j = (log n_max - log n_j) / (log n_max - log n_min) is 0 for the largest class and 1 for the rarest; where all
     are alike it is 0. e_j ~ N(0, deviation^2), clamped to [-1, 1], is drawn from torch's generator for every sample and
     class at every call, in training mode alone: in evaluation mode there is no cloud. It lowers the cosines of all
-    classes, not the label's only, and never raises one: without it a rare class then stands higher.
+    classes, not the label's only, and never raises one: in prediction, without it, rare classes stand higher.
 
     The factor (1 - q)^gamma, of the focal loss, is a weight: no gradient flows through it, as in the original code.
 
@@ -26,8 +27,6 @@ class GaussianCloudedLoss(FullPrecisionModule):
     >>> criterion(30 * torch.tensor([[0.5, 0.3]]), torch.tensor([0]))  # log(1 + e^(30 (0.3 - 0.4)))
     tensor(0.0486)
     """
-
-    draws_only = True  # a second look, uphill, has a cloud too
 
     class_counts: Tensor
 
@@ -55,16 +54,13 @@ class GaussianCloudedLoss(FullPrecisionModule):
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""
         num_classes = len(self.class_counts)
-        require_matrix(logits, num_classes, "logits")
-        labels = checked_labels(labels, len(logits), num_classes).long()
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        logits, labels = checked_logits(logits, labels, num_classes)
         lowered = logits * (self.scale / self.logit_scale)
         if self.training and self.noise:
             lengths = (self.deviation * torch.randn_like(logits)).abs().clamp_max(1)
             lowered = lowered - self.scale * self.noise * lengths * self.rarities(logits.dtype)
         if self.margin:
-            is_label = labels[:, None] == torch.arange(num_classes, device=labels.device)
-            lowered = lowered - self.scale * self.margin * is_label
+            lowered = lowered - self.scale * self.margin * is_label(labels, num_classes)
         losses = cross_entropy(lowered, labels, reduction="none")
         if self.gamma:
             losses = (-torch.expm1(-losses.detach())).clamp_min(0) ** self.gamma * losses

@@ -5,12 +5,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, require_matrix, weighted_reduce
+from proco.losses.batch import Reduction, WeighsSamples, checked_logits, weighted_reduce
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.ranges import require_choice, require_not_negative
 
 
-class InverseFrequencyLoss(FullPrecisionModule):
+class InverseFrequencyLoss(FullPrecisionModule, WeighsSamples):
     """-w_y log softmax(logits)_y with weights w_j proportional to (1 / pi_j)^power that sum to the number of classes.
 
     power = 0 is cross-entropy. The mean is divided by the sum of the batch's weights (`weighted_reduce`).
@@ -42,10 +42,7 @@ class InverseFrequencyLoss(FullPrecisionModule):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""
-        num_classes = len(self.class_counts)
-        require_matrix(logits, num_classes, "logits")
-        labels = checked_labels(labels, len(logits), num_classes).long()
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        logits, labels = checked_logits(logits, labels, len(self.class_counts))
         losses = cross_entropy(logits, labels, reduction="none")
         return weighted_reduce(losses, self.sample_weights(labels, logits.dtype), self.reduction)
 

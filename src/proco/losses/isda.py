@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix
+from proco.losses.batch import Reduction, checked_logits, reduce, require_matrix
 from proco.losses.class_covariances import ClassCovariances, CovarianceKind
 from proco.ranges import require_choice, require_not_negative
 
@@ -35,7 +35,7 @@ class IsdaLoss(FullPrecisionModule):
     tensor(0.2244)
     """
 
-    scale: Tensor
+    current_strength: Tensor
 
     def __init__(
         self,
@@ -51,19 +51,18 @@ class IsdaLoss(FullPrecisionModule):
         require_not_negative(strength=strength)
         self.strength = strength
         self.reduction: Reduction = reduction
-        self.classes = ClassCovariances(num_classes, num_features, covariance)
-        self.register_buffer("scale", torch.zeros(()))
+        self.covariances = ClassCovariances(num_classes, num_features, covariance)
+        self.register_buffer("current_strength", torch.zeros(()))
 
     def grow(self, done: float) -> None:
         """Let l be strength times the share of training that is over."""
-        self.scale.fill_(self.strength * done)
+        self.current_strength.fill_(self.strength * done)
 
     def forward(self, logits: Tensor, labels: Tensor, features: Tensor, weight: Tensor) -> Tensor:
         """Return the loss of a batch."""
-        num_classes, num_features = self.classes.means.shape
-        require_matrix(logits, num_classes, "logits")
+        num_classes, num_features = self.covariances.means.shape
+        logits, labels = checked_logits(logits, labels, num_classes)
         require_matrix(features, num_features, "features")
-        labels = checked_labels(labels, len(logits), num_classes)
         if len(features) != len(logits):
             raise ValueError(f"features must be those of the {len(logits)} logits; got {len(features)}.")
         if weight.shape != (num_classes, num_features):
@@ -72,12 +71,11 @@ class IsdaLoss(FullPrecisionModule):
                 f"got {tuple(weight.shape)}."
             )
         with torch.autocast(logits.device.type, enabled=False):
-            dtype = torch.promote_types(logits.dtype, torch.float32)
             if self.training:
-                self.classes.update(features, labels)
-            spread = self.classes.spread(weight.to(dtype))[labels]
-            augmented = logits.to(dtype) + self.scale.to(dtype) / 2 * spread
-            return reduce(cross_entropy(augmented, labels.long(), reduction="none"), self.reduction)
+                self.covariances.update(features, labels)
+            spread = self.covariances.spread(weight.to(logits.dtype))[labels]
+            augmented = logits + self.current_strength.to(logits.dtype) / 2 * spread
+            return reduce(cross_entropy(augmented, labels, reduction="none"), self.reduction)
 
     def extra_repr(self) -> str:
         """Return the settings."""

@@ -5,12 +5,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, require_matrix, weighted_reduce
+from proco.losses.batch import Reduction, WeighsSamples, checked_logits, is_label, weighted_reduce
 from proco.losses.class_counts import ClassCounts, as_class_counts
 from proco.ranges import require_choice, require_not_negative, require_positive
 
 
-class LdamLoss(FullPrecisionModule):
+class LdamLoss(FullPrecisionModule, WeighsSamples):
     """-w_y log softmax(s - scale m_y e_y)_y: the label's logit has to win by a margin of its class.
 
     m_j = max_margin (n_min / n_j)^(1/4): the rarest class has max_margin. e_y is 1 at the label and 0 elsewhere. The
@@ -57,13 +57,10 @@ class LdamLoss(FullPrecisionModule):
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""
         num_classes = len(self.class_counts)
-        require_matrix(logits, num_classes, "logits")
-        labels = checked_labels(labels, len(logits), num_classes)
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        is_label = labels[:, None] == torch.arange(num_classes, device=labels.device)
-        behind = logits.to(dtype) - self.scale * self.margins().to(dtype) * is_label
-        losses = cross_entropy(behind, labels.long(), reduction="none")
-        return weighted_reduce(losses, self.sample_weights(labels, dtype), self.reduction)
+        logits, labels = checked_logits(logits, labels, num_classes)
+        behind = logits - self.scale * self.margins().to(logits.dtype) * is_label(labels, num_classes)
+        losses = cross_entropy(behind, labels, reduction="none")
+        return weighted_reduce(losses, self.sample_weights(labels, logits.dtype), self.reduction)
 
     def extra_repr(self) -> str:
         """Return the settings."""

@@ -1,13 +1,12 @@
-"""Logit adjustment (Menon et al., ICLR 2021), the paper's eq. 1: cross-entropy with the class priors as margins."""
+"""Logit adjustment (Menon et al., ICLR 2021; eq. 1 of ProCo's paper): cross-entropy with class priors as margins."""
 
 import math
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_matrix
+from proco.losses.batch import Reduction, checked_logits, reduce
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.ranges import require_choice
 
@@ -38,13 +37,10 @@ class LogitAdjustedLoss(FullPrecisionModule):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""
-        num_classes = len(self.class_counts)
-        require_matrix(logits, num_classes, "logits")
-        labels = checked_labels(labels, len(logits), num_classes)
-        # The prior of a rare class and a large logit do not fit one half-precision number.
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        adjusted = logits.to(dtype) + self.tau * log_prior(self.class_counts, dtype)
-        return reduce(cross_entropy(adjusted, labels.long(), reduction="none"), self.reduction)
+        # In float32 at least: the prior of a rare class and a large logit do not fit one half-precision number.
+        logits, labels = checked_logits(logits, labels, len(self.class_counts))
+        adjusted = logits + self.tau * log_prior(self.class_counts, logits.dtype)
+        return reduce(cross_entropy(adjusted, labels, reduction="none"), self.reduction)
 
     def extra_repr(self) -> str:
         """Return the settings."""

@@ -1,15 +1,15 @@
 """The ProCo loss of images left out of their classes: each scored as an image never seen will be."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from proco.losses.batch import checked_labels, reduce
-from proco.losses.class_counts import log_prior
+from proco.losses.batch import Reduction, checked_labels, reduce
+from proco.losses.class_counts import ClassCounts, log_prior
+from proco.losses.contrast_form import ContrastForm
 from proco.losses.proco import ProCoLoss
 from proco.sphere.bessel import bessel_ratio
+from proco.sphere.concentration import ConcentrationMethod
 from proco.sphere.moment_generating import log_mgf
 from proco.sphere.moments import ClassMoments
 
@@ -21,22 +21,43 @@ class LeaveOneOutProCoLoss(ProCoLoss):
     fifth. Here what an image has given to the sums, all of its views in the window, is kept too and taken off. A class
     of one image is the uniform distribution to that image.
 
-    num_images: of the training set; (num_images, p) sums are kept, twice. The other arguments are those of ProCoLoss,
-    without chunk_size: all (N, K) scores are there at once, and differentiated by autograd.
+    num_images: of the training set; past_epochs + 1 sums of shape (num_images, p) are kept. The other arguments are
+    those of ProCoLoss, without chunk_size: all (N, K) scores are there at once, and differentiated by autograd.
     """
 
-    def __init__(self, *arguments: Any, num_images: int, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        if self.chunk_size is not None:
-            raise ValueError("chunk_size has no meaning here: all scores are computed at once.")
+    def __init__(
+        self,
+        class_counts: ClassCounts,
+        dim: int = 128,
+        temperature: float = 0.1,
+        form: ContrastForm = "in",
+        *,
+        num_images: int,
+        past_epochs: int = 1,
+        concentration: ConcentrationMethod = "official",
+        max_concentration: float = 1e5,
+        reduction: Reduction = "mean",
+        validate: bool = False,
+    ) -> None:
+        super().__init__(
+            class_counts,
+            dim,
+            temperature,
+            form,
+            past_epochs=past_epochs,
+            concentration=concentration,
+            max_concentration=max_concentration,
+            reduction=reduction,
+            validate=validate,
+        )
         if num_images < 1:
             raise ValueError(f"num_images must be at least 1; got {num_images}.")
-        self.images = ClassMoments(num_images, self.dim, self.moments.past_epochs).to(self.class_counts.device)
+        self.image_moments = ClassMoments(num_images, dim, past_epochs).to(self.class_counts.device)
 
     def start_epoch(self) -> None:
         """Begin an epoch."""
         super().start_epoch()
-        self.images.start_epoch()
+        self.image_moments.start_epoch()
 
     def forward(self, embeddings: Tensor, labels: Tensor, positions: Tensor | None = None) -> Tensor:
         """Return the loss of unit embeddings (N, p) with labels (N,), of the training images at positions (N,).
@@ -48,19 +69,19 @@ class LeaveOneOutProCoLoss(ProCoLoss):
                 raise ValueError("in training the loss needs positions: which image each embedding is of.")
             return super().forward(embeddings, labels)
         self._check_embeddings(embeddings)
-        size, num_images = len(embeddings), len(self.images.counts)
+        size, num_images = len(embeddings), len(self.image_moments.counts)
         labels = checked_labels(labels, size, self.num_classes, validate=self.validate).long()
         positions = checked_labels(positions, size, num_images, validate=self.validate, name="positions")
         with torch.autocast(embeddings.device.type, enabled=False):
             if self.training:
                 self.moments.update(embeddings, labels)
-                self.images.update(embeddings, positions)
+                self.image_moments.update(embeddings, positions)
             return reduce(self._losses(embeddings, labels, positions), self.reduction)
 
     def _losses(self, embeddings: Tensor, labels: Tensor, positions: Tensor) -> Tensor:
         with torch.no_grad():
-            sums = self.moments.sums[labels] - self.images.sums[positions]
-            counts = (self.moments.counts[labels] - self.images.counts[positions]).clamp_min(1)
+            sums = self.moments.sums[labels] - self.image_moments.sums[positions]
+            counts = (self.moments.counts[labels] - self.image_moments.counts[positions]).clamp_min(1)
             concentration = self.concentration(torch.linalg.vector_norm(sums, dim=1) / counts)
         cosine = (embeddings.to(sums.dtype) * normalize(sums, dim=1)).sum(dim=1)
         prior = log_prior(self.class_counts, sums.dtype)

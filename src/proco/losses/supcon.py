@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from proco.full_precision import FullPrecisionModule
-from proco.losses.batch import Reduction, checked_labels, reduce, require_unit_length
+from proco.losses.batch import Reduction, checked_labels, mean_by_weights, reduce
 from proco.losses.class_counts import ClassCounts, as_class_counts, log_prior
 from proco.losses.contrast_form import ContrastForm
 from proco.losses.contrast_set import contrast_set
@@ -27,8 +27,9 @@ class SupConLoss(FullPrecisionModule):
     equal ones are a class, and which lie in [0, K) where there are counts. There is no number for "without a label":
     take such rows out, or give each its own.
 
-    Over several ranks, contrast with the batch of all of them. If every anchor has a positive, the mean of the ranks'
-    losses is then that of one process, and so are the gradients that DistributedDataParallel averages:
+    Over several ranks, contrast with the batch of all of them. The mean of the ranks' losses is then that of one
+    process, and so are the gradients that DistributedDataParallel averages; anchors that count are counted over all
+    ranks, so that every rank has to call the loss:
 
         criterion(embeddings, labels, all_gather_rows(embeddings), all_gather_rows(labels), rank() * len(embeddings))
 
@@ -70,11 +71,9 @@ class SupConLoss(FullPrecisionModule):
 
         anchor_offset: row of contrast from which on the embeddings stand in it; None if they do not.
         """
-        others, other_labels, itself = contrast_set(embeddings, labels, contrast, contrast_labels, anchor_offset)
-        if self.validate and not torch.compiler.is_compiling():
-            require_unit_length(embeddings)
-            if contrast is not None:
-                require_unit_length(contrast, "contrast")
+        others, other_labels, itself = contrast_set(
+            embeddings, labels, contrast, contrast_labels, anchor_offset, validate=self.validate
+        )
         if self.class_counts is not None:
             num_classes = len(self.class_counts)
             labels = checked_labels(labels, len(embeddings), num_classes)
@@ -100,7 +99,7 @@ class SupConLoss(FullPrecisionModule):
                 attraction = attractors.logsumexp(dim=1) - num_positives.clamp_min(1).to(dtype).log()
             losses = torch.where(has_positive, log_total - attraction, 0.0)
         if self.reduction == "mean":
-            return losses.sum() / has_positive.sum().clamp_min(1)
+            return mean_by_weights(losses, has_positive.to(losses.dtype))
         return reduce(losses, self.reduction)
 
     def extra_repr(self) -> str:

@@ -1,7 +1,7 @@
 """Balanced contrastive learning (Zhu et al., CVPR 2022): a logit-adjusted classifier and class-averaged contrast.
 
 L_i = -1/|P(i)| sum_(p in P(i)) (z_i.u_p/tau - log D_i), D_i = sum_(a != i) e^(z_i.u_a/tau) / n(i, y_a): the set u
-holds the embeddings of the views behind the first and a centre of every class, n(i, j) counts its members of class j,
+holds the embeddings of all views but the first and a centre of every class, n(i, j) counts its members of class j,
 so that every class weighs the same in D.
 
 Departures: over several ranks the set is that of all of them, where the original contrasts on each GPU alone. There is
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from proco.losses.balanced_contrastive import BalancedContrastiveLoss
 from proco.methods.method import Method, Targets, Task, Term
-from proco.methods.pairs import stacked
+from proco.methods.pairs import paired
 from proco.methods.two_branch import TwoBranch
 from proco.models.heads import Projector
 from proco.models.network import Outputs
@@ -32,9 +32,8 @@ class BalancedPairs(Term):
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the criterion's value; its gradient reaches the classifier too."""
-        embeddings, all_labels, *gathered = stacked(outputs, targets.labels)
         centres = self.centre_projector(classifier.get_parameter("weight"))
-        loss: Tensor = self.criterion(embeddings, all_labels, centres, *gathered)
+        loss: Tensor = self.criterion(centres=centres, **paired(outputs, targets.labels)._asdict())
         return loss
 
 

@@ -5,7 +5,7 @@ L = -log softmax(mu.z/tau + log pi)_y with mu_j the mean direction of ProCo's st
 
 from dataclasses import dataclass
 
-from proco.losses.prototypes import CentroidPrototypeLoss
+from proco.losses.centroid_prototype import CentroidPrototypeLoss
 from proco.methods.method import Method, Task, Term
 from proco.methods.two_branch import MeanOverViews, TwoBranch
 

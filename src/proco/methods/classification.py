@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from proco.losses.batch import mean_by_weights
+from proco.losses.batch import WeighsSamples, mean_by_weights
 from proco.methods.method import Targets, Term
 from proco.models.network import Outputs
 
@@ -25,8 +25,8 @@ class Classification(Term):
 class SharedClassification(Term):
     """A criterion on the first view, a part of which may show another class: share l(y) + (1 - share) l(other).
 
-    Where the criterion's losses l are multiplied by weights of the classes and their mean is divided by the sum of
-    these (it then has `sample_weights`), so is this one, by share w(y) + (1 - share) w(other).
+    Where the mean of the criterion's losses l is divided by the sum of their weights (`WeighsSamples`), so is this one,
+    an image weighing share w(y) + (1 - share) w(other).
 
     criterion: from logits (N, K) and labels (N,) to losses (N,).
     """
@@ -37,12 +37,14 @@ class SharedClassification(Term):
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean loss."""
-        losses = self._shared(targets, lambda labels: self.criterion(outputs[0].logits, labels))
-        weights_of = getattr(self.criterion, "sample_weights", None)
-        if weights_of is None:
+        criterion = self.criterion
+        losses = self._shared(targets, lambda labels: criterion(outputs[0].logits, labels))
+        if not isinstance(criterion, WeighsSamples):
             return losses.mean()
-        return mean_by_weights(losses, self._shared(targets, lambda labels: weights_of(labels, losses.dtype)))
+        return mean_by_weights(
+            losses, self._shared(targets, lambda labels: criterion.sample_weights(labels, losses.dtype))
+        )
 
     @staticmethod
     def _shared(targets: Targets, of: Callable[[Tensor], Tensor]) -> Tensor:
-        return targets.share * of(targets.labels) + (1 - targets.share) * of(targets.others)
+        return targets.share * of(targets.labels) + (1 - targets.share) * of(targets.other_labels)

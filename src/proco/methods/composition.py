@@ -5,7 +5,7 @@ from proco.methods.one_branch import OneBranch
 
 
 def require_no_views(part: OneBranch, setting: str) -> None:
-    """Refuse a part with views or a sampler of its own: it is shown what the method is shown that has it."""
+    """Refuse views or a sampler on a method inside another: it gets those of the outer one."""
     alone = type(part)()
     if (part.views, part.sampler) != (alone.views, alone.sampler):
         raise ConfigError(f"method.{setting} has no views and no sampler of its own: set those of the method.")

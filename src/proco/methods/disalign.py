@@ -1,14 +1,16 @@
 """DisAlign (Zhang et al., CVPR 2021): a frozen network's logits are calibrated, as far as each image asks for it.
 
 s'_j = (1 + c a_j) s_j + c b_j with the confidence c = sigmoid(v.f + u). a, b, v and u learn in the second stage, by
-cross-entropy weighted by (1/pi_j)^rho, scaled to sum K, and divided by the sum of a batch's weights. In the first stage
-all four are 0 and frozen, so that s' = s; as the second begins they are set to 1, 0, 0.1 and 0, which leaves the
-largest logit the largest. No flag marks the stage: with weights alone a checkpoint is complete.
+cross-entropy weighted by (1/pi_j)^rho, scaled to sum K, and divided by the sum of a batch's weights. They begin at 0,
+0, 0.1 and 0, so that s' = s, and are frozen in the first stage. No flag marks the stage: a checkpoint is complete with
+weights alone.
 
-Departures: the original freezes parameters only; here the backbone is in evaluation mode (see crt). The paper writes
-c (a s + b) + (1 - c) s, whose a is the code's plus 1; this is the code's, which begins at the paper's a = 2. u begins
-at 0 and not at random. rho, rate and epochs are those for ImageNet-LT; there are none for CIFAR. Over several ranks the
-sum of weights is that of all, as one process would have it.
+Departures: the paper writes c (a s + b) + (1 - c) s; a here is the paper's less 1, and begins where nothing is
+calibrated, as in the authors' segmentation head. Their classifier begins at the paper's a = 2 instead, with twice the
+logits. Of 2048 features c is then so near 1 that it hardly moves; of the 64 of a ResNet-32 the first steps drive it to
+0, where nothing gets a gradient any more. Their code freezes parameters only; here the backbone is in evaluation mode
+(see crt). u begins at 0 and not at random. rho, rate and epochs are those for ImageNet-LT; there are none for CIFAR.
+Over several ranks the sum of weights is that of all, as one process would have it.
 """
 
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from torch import nn
 from proco.losses.inverse_frequency import InverseFrequencyLoss
 from proco.methods.classification import Classification
 from proco.methods.method import Method, Task, Term
-from proco.methods.two_stage import Decoupled
+from proco.methods.two_stage import LINEAR_PARTS, Decoupled
 from proco.models.heads import AlignedClassifier
 
 
@@ -28,9 +30,8 @@ class DisAlign(Decoupled):
     """Cross-entropy, and then a calibration of the logits, more of it where an image asks for more."""
 
     source = "Zhang et al., Distribution alignment: a unified framework for long-tail visual recognition, CVPR 2021"
-    first_learning = ("backbone", "classifier.weight", "classifier.bias", "projector")
+    first_learning = LINEAR_PARTS
     second_learning = ("classifier.calibration",)
-    second_renewed = ("classifier.calibration",)
 
     classifier_sampler: str = "instance"
     """How often images are drawn in the second stage."""

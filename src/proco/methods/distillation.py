@@ -30,9 +30,9 @@ class Distillation(Term):
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean over images."""
-        assert targets.taught is not None, "the run has a teacher"
+        assert targets.teacher_scores is not None, "the run has a teacher"
         said, taught = (
             (scores / self.temperature).log_softmax(dim=1)
-            for scores in (self.predict(outputs[0], self.class_counts), targets.taught)
+            for scores in (self.predict(outputs[0], self.class_counts), targets.teacher_scores)
         )
         return self.temperature**2 * kl_div(said, taught, reduction="batchmean", log_target=True)

@@ -1,7 +1,7 @@
 """ELM, embedding and logit margins (Jitkrittum et al., 2022): priors in the classifier's softmax and in the contrast's.
 
 L = LA(s) + weight mean_i mean_(p in P(i)) -log(pi_y e^(z_i.z_p/tau) / sum_a pi_(y_a) e^(z_i.z_a/tau)), with LA the
-logit-adjusted cross-entropy, z the embeddings of the views behind the first, a over all but the anchor i, P(i) those of
+logit-adjusted cross-entropy, z the embeddings of all views but the first, a over all but the anchor i, P(i) those of
 its class and pi the class priors.
 
 Departures: this is a reconstruction, not confirmed. No code is public, and only the abstract was at hand: margins in

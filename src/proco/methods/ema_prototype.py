@@ -7,7 +7,7 @@ The paper gives neither m nor code: 0.99 is a choice of this library.
 
 from dataclasses import dataclass
 
-from proco.losses.prototypes import EmaPrototypeLoss
+from proco.losses.ema_prototype import EmaPrototypeLoss
 from proco.methods.method import Method, Task, Term
 from proco.methods.two_branch import MeanOverViews, TwoBranch
 

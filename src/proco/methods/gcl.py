@@ -33,14 +33,14 @@ from proco.models.network import Outputs
 class Gcl(TwoStage):
     """Cosines that noise lowers, most for rare classes, and then the classifier once more on even classes."""
 
-    equal_on_ranks = False
+    equal_on_ranks = False  # each rank draws clouds of its own
     source = "Li M. et al., Long-tailed visual recognition via Gaussian clouded logit adjustment, CVPR 2022"
 
     classifier_epochs: int = 30
     """Epochs of the second stage; those of the run are of the first."""
     classifier_lr: float = 0.008
-    """Learning rate that the second stage begins with; it falls along a cosine. GCL's own is 0.002 for a batch of 64;
-    this is for 256."""
+    """Learning rate from which the second stage falls along a cosine. GCL's own is 0.002 for a batch of 64; this is for
+    256."""
     classifier_sampler: str = "class_balanced"
     """How often images are drawn in the second stage."""
     scale: float = 30.0

@@ -6,7 +6,7 @@ here, or made of the classifier's weights.
 
 from dataclasses import dataclass
 
-from proco.losses.prototypes import LearnablePrototypeLoss
+from proco.losses.learnable_prototype import LearnablePrototypeLoss
 from proco.methods.method import Method, Task, Term
 from proco.methods.two_branch import MeanOverViews, TwoBranch
 

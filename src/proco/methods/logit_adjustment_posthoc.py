@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from proco.losses.class_counts import log_prior
-from proco.methods.corrected import Corrected
 from proco.methods.method import Method
+from proco.methods.post_hoc import PostHoc
 from proco.models.network import Outputs
 
 
 @Method.registry.register("logit_adjustment_posthoc")
 @dataclass(frozen=True, kw_only=True)
-class LogitAdjustmentPosthoc(Corrected):
+class LogitAdjustmentPosthoc(PostHoc):
     """Cross-entropy in training; the class priors are taken off the logits when predicting."""
 
     source = "Menon et al., Long-tail learning via logit adjustment, ICLR 2021"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from proco.methods.method import Method
-from proco.methods.two_stage import Decoupled
+from proco.methods.two_stage import LINEAR_PARTS, Decoupled
 from proco.models.heads import ScaledClassifier
 
 
@@ -23,7 +23,7 @@ class Lws(Decoupled):
     """Cross-entropy, and then one scale for each class's logit from batches of even classes."""
 
     source = "Kang et al., Decoupling representation and classifier for long-tailed recognition, ICLR 2020"
-    first_learning = ("backbone", "classifier.weight", "classifier.bias", "projector")
+    first_learning = LINEAR_PARTS
     second_learning = ("classifier.scale",)
 
     classifier_epochs: int = 5

@@ -22,10 +22,10 @@ class Targets(NamedTuple):
     """What N images show."""
 
     labels: Tensor  # (N,)
-    others: Tensor  # (N,): the class of the other image that the first view shows; the label where it shows none
+    other_labels: Tensor  # (N,): of the other images that the first view shows; the label where it shows none
     share: Tensor  # (N,): of the first view that is the image's own; 1 where it shows no other
     positions: Tensor  # (N,): of the images in the training split
-    taught: Tensor | None = None  # (N, K): what a teacher says of the first view, where the run has one
+    teacher_scores: Tensor | None = None  # (N, K): what a teacher says of the first view, where the run has one
 
     @classmethod
     def of(cls, labels: Tensor, positions: Tensor | None = None) -> "Targets":
@@ -40,7 +40,7 @@ class Term(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
-        """Return a scalar from the outputs of each view of a batch, what its images show, and whose logits they are."""
+        """Return a scalar from the outputs of each view of a batch, its targets, and the classifier of the logits."""
 
     def start_epoch(self, done: float = 0.0) -> None:
         """Do what is due before the first batch of an epoch; by default let its parts do so.
@@ -99,7 +99,7 @@ class Stage:
     batch_size: int | None = None
     """Images of a step, over all ranks, where it is other than in the run's settings."""
     blend: Blend | None = None
-    """How the first view shows another image too; its terms then look at targets.others and targets.share."""
+    """How the first view shows another image too; its terms then look at targets.other_labels and targets.share."""
 
     def trains(self, part: str) -> bool:
         """Return whether a part of the network learns, or something in it."""
@@ -124,10 +124,13 @@ class Method(Choice, ABC):
     """Whether several ranks learn what one process with the whole batch would, as far as it depends on this method and
     not on what it is composed of."""
     needs_projector: ClassVar[bool] = False
+    """Whether its terms look at embeddings."""
     least_views: ClassVar[int] = 1
+    """How many views its terms look at."""
 
     views: tuple[View, ...] = (Auto(),)
-    """Views of each image, in the order the terms expect them. More than a method uses still pass its batch norms."""
+    """Views of each image, in the order the terms expect them. Those that no term looks at go through the
+    network all the same, and so through its batch norms."""
     sampler: str = "instance"
     """How often images are drawn: instance, class_balanced, class_aware, square_root, reverse, effective_number."""
 
@@ -175,7 +178,7 @@ class Method(Choice, ABC):
         """Return the stages of a run of the given length, their terms built for the task."""
 
     def begins_as(self) -> "Method | None":
-        """Return the method whose whole training is the first stage of this one, or all of it; None where none is.
+        """Return the method whose whole training is the first stage of this one, or all of it; None if there is none.
 
         A finished run of that method then need not be repeated. Its classifier must be linear or of this method's type;
         what this method's has beyond it must have no effect in the first stage.
@@ -191,7 +194,7 @@ class Method(Choice, ABC):
         return outputs.logits
 
 
-def joint_embeddings(outputs: Sequence[Outputs]) -> list[Tensor]:
+def embeddings_by_view(outputs: Sequence[Outputs]) -> list[Tensor]:
     """Return the embeddings (N, p) of each of the views."""
     embeddings = [view.embeddings for view in outputs if view.embeddings is not None]
     assert len(embeddings) == len(outputs), "the method declares needs_projector; outputs of experts have none together"

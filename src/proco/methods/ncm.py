@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from proco.methods.corrected import Corrected
 from proco.methods.method import Method
+from proco.methods.post_hoc import PostHoc
 from proco.models.heads import NearestMeanClassifier
 from proco.models.heads.nearest_mean import Distance
 
 
 @Method.registry.register("ncm")
 @dataclass(frozen=True, kw_only=True)
-class NearestClassMean(Corrected):
+class Ncm(PostHoc):
     """Cross-entropy in training; the prediction is the class whose mean feature is nearest."""
 
     source = "Kang et al., Decoupling representation and classifier for long-tailed recognition, ICLR 2020"

@@ -7,7 +7,7 @@ over all of training.
 
 from dataclasses import dataclass
 
-from proco.losses.prototypes import NormalDistributionLoss
+from proco.losses.normal_distribution import NormalDistributionLoss
 from proco.methods.method import Method, Task, Term
 from proco.methods.two_branch import MeanOverViews, TwoBranch
 

@@ -8,9 +8,8 @@ uniform distribution and not a random one, and the scores are by an expansion in
 to 1e-6. Over several ranks the statistics are of all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from proco.errors import ConfigError
 from proco.losses.contrast_form import ContrastForm
 from proco.losses.proco import ProCoLoss
 from proco.losses.proco_leave_one_out import LeaveOneOutProCoLoss
-from proco.methods.method import Method, Targets, Task, Term, joint_embeddings
+from proco.methods.method import Method, Targets, Task, Term, embeddings_by_view
 from proco.methods.two_branch import MeanOverViews, TwoBranch
 from proco.models.network import Outputs
 from proco.sphere.concentration import ConcentrationMethod
@@ -30,7 +29,7 @@ class LeftOut(MeanOverViews):
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean loss."""
-        views = joint_embeddings(outputs)
+        views = embeddings_by_view(outputs)
         return torch.stack([self.criterion(view, targets.labels, targets.positions) for view in views]).mean()
 
 
@@ -58,15 +57,11 @@ class ProCo(TwoBranch):
 
     def representation(self, task: Task) -> Term:
         """Return the mean of the loss over the views, each of which enters the statistics in turn."""
-        kind: Callable[..., ProCoLoss] = ProCoLoss
-        if self.leave_one_out:
-            kind = partial(LeaveOneOutProCoLoss, num_images=int(task.class_counts.sum()))
-        criterion = kind(
-            task.class_counts,
-            task.dim,
-            self.temperature,
-            self.form,
-            past_epochs=self.past_epochs,
-            concentration=self.concentration,
+        counts, where = task.class_counts, (task.dim, self.temperature, self.form)
+        window, kappa = self.past_epochs, self.concentration
+        if not self.leave_one_out:
+            return MeanOverViews(ProCoLoss(counts, *where, past_epochs=window, concentration=kappa))
+        num_images = int(counts.sum())
+        return LeftOut(
+            LeaveOneOutProCoLoss(counts, *where, num_images=num_images, past_epochs=window, concentration=kappa)
         )
-        return LeftOut(criterion) if self.leave_one_out else MeanOverViews(criterion)

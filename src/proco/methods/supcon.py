@@ -1,7 +1,7 @@
 """Supervised contrastive learning (Khosla et al., NeurIPS 2020), beside a classifier or before it.
 
 out: mean over positives p of -log(e^(z.z_p/tau) / sum_a e^(z.z_a/tau)); in: -log of the mean of these ratios. z are the
-embeddings of all views behind the first, a goes over all but the anchor, tau is the temperature.
+embeddings of all views but the first, a goes over all but the anchor, tau is the temperature.
 
 Departures: the original trains the representation first and the classifier after it (classifier_epochs); beside a
 classifier is how ProCo's paper has it, without saying what the contrast then counts: 1, as ProCo's does, is a choice of

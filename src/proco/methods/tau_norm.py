@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from proco.methods.corrected import Corrected
 from proco.methods.method import Method
+from proco.methods.post_hoc import PostHoc
 from proco.models.heads import TauNormClassifier
 
 
 @Method.registry.register("tau_norm")
 @dataclass(frozen=True, kw_only=True)
-class TauNorm(Corrected):
+class TauNorm(PostHoc):
     """Cross-entropy in training; the lengths of the classifier's weights are evened out when predicting."""
 
     source = "Kang et al., Decoupling representation and classifier for long-tailed recognition, ICLR 2020"

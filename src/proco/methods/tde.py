@@ -25,7 +25,7 @@ from proco.models.heads import CausalClassifier
 
 @Method.registry.register("tde")
 @dataclass(frozen=True, kw_only=True)
-class TotalDirectEffect(OneLoss):
+class Tde(OneLoss):
     """Cross-entropy of a cosine classifier; what all features have in common is taken off when predicting."""
 
     family = "classifier"

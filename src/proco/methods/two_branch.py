@@ -16,7 +16,7 @@ from proco.augment import Auto, Sim, View
 from proco.errors import ConfigError
 from proco.methods.composition import require_no_views
 from proco.methods.logit_adjustment import LogitAdjustment
-from proco.methods.method import Family, Method, Stage, Targets, Task, Term, WeightedTerm, joint_embeddings
+from proco.methods.method import Family, Method, Stage, Targets, Task, Term, WeightedTerm, embeddings_by_view
 from proco.methods.one_branch import OneBranch
 from proco.models.network import Outputs
 
@@ -30,11 +30,11 @@ class MeanOverViews(Term):
 
     def forward(self, outputs: Sequence[Outputs], targets: Targets, classifier: nn.Module) -> Tensor:
         """Return the mean loss."""
-        return torch.stack([self.criterion(view, targets.labels) for view in joint_embeddings(outputs)]).mean()
+        return torch.stack([self.criterion(view, targets.labels) for view in embeddings_by_view(outputs)]).mean()
 
 
-class BehindFirst(Term):
-    """A term of the views behind the first."""
+class OtherViews(Term):
+    """A term of all views but the first."""
 
     def __init__(self, term: Term) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class TwoBranch(Method):
         classification = {self.classification.name: WeightedTerm(1.0, self.classification_term(task))}
         term = self.representation(task)
         if not self.classifier_epochs:
-            terms = {**classification, self.name: WeightedTerm(self.weight, BehindFirst(term))}
+            terms = {**classification, self.name: WeightedTerm(self.weight, OtherViews(term))}
             return (Stage(epochs=epochs, views=self.views, sampler=self.sampler, terms=terms),)
         representation = Stage(
             epochs=epochs,

@@ -1,7 +1,7 @@
 """What methods of two stages share: a network is trained whole, and then its classifier alone, on the frozen backbone.
 
-In the second stage all that does not learn is in evaluation mode, the batch norms of the backbone too: features of an
-image are then those that will be classified.
+In the second stage all that does not learn is in evaluation mode, the batch norms of the backbone too, so that the
+classifier learns from the features that it will see in use.
 """
 
 from abc import abstractmethod
@@ -19,6 +19,9 @@ from proco.methods.method import PARTS, Family, Method, Stage, Task, Term, Weigh
 from proco.methods.one_branch import OneBranch
 from proco.models.heads import evaluates_otherwise
 
+LINEAR_PARTS = ("backbone", "classifier.weight", "classifier.bias", "projector")
+"""All of a network but what its classifier has beyond a linear one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStage(Method):
@@ -34,7 +37,7 @@ class TwoStage(Method):
     classifier_epochs: int = 10
     """Epochs of the second stage; those of the run are of the first."""
     classifier_lr: float = 0.1
-    """Learning rate that the second stage begins with, for a batch of 256; it falls along a cosine."""
+    """Learning rate from which the second stage falls along a cosine, for a batch of 256."""
     classifier_weight_decay: float | None = None
     """Weight decay of the second stage; by default that of the run."""
     classifier_sampler: str = "class_aware"

@@ -3,16 +3,15 @@
 from torch import Tensor, nn
 
 from proco.errors import ConfigError
+from proco.roles import DrawsOnly
 
 
-class BatchTransformer(nn.Module):
+class BatchTransformer(nn.Module, DrawsOnly):
     """A layer of a transformer over a batch, whose images are the words of one sentence: features (N, d) to (N, d).
 
     Attention of `heads` heads, then two linear layers of width d, with dropout (Hou et al., CVPR 2022). There is no
     position: other orders of the images are other orders of the same features. heads has to divide num_features.
     """
-
-    draws_only = True  # a second look, uphill, has dropout too
 
     def __init__(self, num_features: int, *, heads: int = 4, dropout: float = 0.5) -> None:
         super().__init__()

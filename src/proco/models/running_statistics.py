@@ -1,4 +1,4 @@
-"""Running statistics, of batch norms and of losses: computing without a trace in them, or with no other."""
+"""Running statistics of batch norms, losses and classifiers: leaving them as they are, or taking those of one batch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from proco.errors import ConfigError
+from proco.roles import DrawsOnly, FollowsBatches
 
 
 def running_statistics(module: nn.Module) -> list[Tensor]:
@@ -43,10 +44,10 @@ def keep_running_statistics(module: nn.Module) -> Iterator[None]:
 def in_evaluation_mode(module: nn.Module) -> Iterator[None]:
     """Put a module, but for its batch norms, into evaluation mode until the block ends.
 
-    Losses then keep the statistics of their classes; norms go on to normalise by the batch. So do modules with an
-    attribute `draws_only`, and all in them: they draw random numbers in training and keep nothing.
+    Losses then keep the statistics of their classes as they are. Norms still normalise by the batch, and what only
+    draws (`DrawsOnly`), with all that is in it, still draws.
     """
-    drawing = {id(part) for top in module.modules() if getattr(top, "draws_only", False) for part in top.modules()}
+    drawing = {id(part) for top in module.modules() if isinstance(top, DrawsOnly) for part in top.modules()}
     parts = [
         part
         for part in module.modules()
@@ -63,24 +64,21 @@ def in_evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _momentum(module: nn.Module, momentum: float) -> Iterator[None]:
-    """Give every batch norm this momentum until the block ends.
-
-    What else follows the batches, modules with an attribute `is_following`, does not do so meanwhile.
-    """
+    """Give every batch norm this momentum until the block ends; what else follows the batches does not meanwhile."""
     norms = _norms(module)
-    following = [part for part in module.modules() if getattr(part, "is_following", False)]
+    following = [part for part in module.modules() if isinstance(part, FollowsBatches)]
     before = [norm.momentum for norm in norms]
     for norm in norms:
         norm.momentum = momentum
     for part in following:
-        part.is_following = False  # type: ignore[assignment]
+        part.is_following = False
     try:
         yield
     finally:
         for norm, old in zip(norms, before, strict=True):
             norm.momentum = old
         for part in following:
-            part.is_following = True  # type: ignore[assignment]
+            part.is_following = True
 
 
 def _norms(module: nn.Module) -> list[_BatchNorm]:

@@ -52,7 +52,7 @@ class WideResNet(Backbone):
 class _Block(nn.Module):
     """Norm, activation and convolution twice, around a shortcut that is a 1x1 convolution where the shape changes.
 
-    activate_shortcut: let the shortcut begin behind the first activation, as the very first block of the network does.
+    activate_shortcut: let the shortcut begin after the first activation, as the very first block of the network does.
     """
 
     def __init__(self, in_channels: int, out_channels: int, stride: int, *, activate_shortcut: bool) -> None:

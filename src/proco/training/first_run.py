@@ -31,7 +31,7 @@ class FirstRun:
                 f"engine.first_run: the training of {config.method.name} begins as that of no other method; leave it "
                 "out."
             )
-        if names := others(folder.config(), begun):
+        if names := differing_settings(folder.config(), begun):
             raise RunError(
                 f"the run in {folder.path} is not how this one begins, which would be {begun.method.name} with the "
                 f"same settings; other are: {', '.join(names)}."
@@ -75,7 +75,7 @@ def beginning_of(config: TrainConfig) -> TrainConfig | None:
     return None if method is None else replace(config, method=method)
 
 
-def others(run: TrainConfig, wanted: TrainConfig) -> list[str]:
+def differing_settings(run: TrainConfig, wanted: TrainConfig) -> list[str]:
     """Return the names of settings that a run has other than wanted, less those that nothing learnt depends on."""
     found, looked_for = (settings_that_count(config, looks=False) for config in (run, wanted))
     return [name for name, value in looked_for.items() if found[name] != value]

@@ -12,6 +12,7 @@ from proco.methods.method import PARTS, Stage, Targets, Term, WeightedTerm
 from proco.models.network import Network, Outputs
 from proco.models.running_statistics import in_evaluation_mode, keep_running_statistics
 from proco.optim import SGD
+from proco.roles import WithoutDecay
 from proco.training.device import autocast_to
 from proco.training.ema import MovingAverage
 from proco.training.lanes import give_way
@@ -43,9 +44,6 @@ class Learner(nn.Module):
         self.names = tuple(stage.terms)
         self.terms = nn.ModuleList(weighted.term for weighted in stage.terms.values())
         self.register_buffer("weights", term_weights(stage.terms), persistent=False)
-        names = [*dict(network.named_modules()), *dict(network.named_parameters())]
-        if unknown := [part for part in stage.learning if part not in (*PARTS, *names)]:
-            raise ValueError(f"the network has no part {unknown[0]!r} that could learn.")
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(_is_within(name, stage.learning))
         # What learns may be a part of a module, which is then not frozen, though all else in it is.
@@ -68,12 +66,15 @@ class Learner(nn.Module):
         by_view = outputs.split(len(views))
         values = torch.stack([term(by_view, targets, self.network.classifier) for term in self.terms])
         predicted = by_view[0].logits.argmax(dim=1)
-        shown = targets.share * (predicted == targets.labels) + (1 - targets.share) * (predicted == targets.others)
+        shown = targets.share * (predicted == targets.labels) + (1 - targets.share) * (
+            predicted == targets.other_labels
+        )
         return (values * self.weights).sum(), torch.cat([values.detach(), shown.mean()[None]])
 
     def without_decay(self) -> list[nn.Parameter]:
-        """Return the parameters that weight decay leaves alone: what a module names in its attribute `undecayed`."""
-        return [module.get_parameter(name) for module in self.modules() for name in getattr(module, "undecayed", ())]
+        """Return the parameters that weight decay leaves alone."""
+        modules = [module for module in self.modules() if isinstance(module, WithoutDecay)]
+        return [module.get_parameter(name) for module in modules for name in module.undecayed]
 
     def start_epoch(self, done: float = 0.0) -> None:
         """Turn training on, and let the terms do what is due before the first batch.
@@ -96,6 +97,17 @@ class Learner(nn.Module):
 def _is_within(name: str, parts: Sequence[str]) -> bool:
     """Return whether a module or parameter is one of the parts, or in one of them."""
     return any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def require_parts(network: Network, stage: Stage) -> None:
+    """Refuse a stage in which parts are to learn, or to be drawn anew, that the network has not."""
+    modules, parameters = dict(network.named_modules()), dict(network.named_parameters())
+    for part in stage.learning:
+        if part not in PARTS and part not in modules and part not in parameters:  # there may be no projector
+            raise ValueError(f"the network has no part {part!r} that could learn.")
+    for part in stage.renewed:
+        if part not in modules:
+            raise ValueError(f"the network has no module {part!r} that could be drawn anew.")
 
 
 def term_weights(terms: Mapping[str, WeightedTerm]) -> Tensor:
@@ -128,9 +140,9 @@ class Step:
         self.recording = self._recording() if graph else None
 
     def go_uphill(self, uphill: bool) -> None:
-        """Take gradients where the weights, moved along them, lie higher, or no longer; what is recorded is made anew.
+        """Switch sharpness-aware steps on or off: gradients of the weights moved uphill, along a first gradient.
 
-        The device must have done what was asked of it.
+        A recorded step is then recorded again, so the device must have done what was asked of it.
         """
         if uphill != self.uphill:
             self.uphill = uphill
@@ -155,11 +167,11 @@ class Step:
     def _run(self, batch: Batch) -> Tensor:
         if self.teacher is not None:
             with autocast_to(self.learner.autocast, batch.views.device):
-                taught = self.teacher(batch.views[0])
-            batch = batch._replace(targets=batch.targets._replace(taught=taught))
+                teacher_scores = self.teacher(batch.views[0])
+            batch = batch._replace(targets=batch.targets._replace(teacher_scores=teacher_scores))
         values = self._backward(batch)
         if self.uphill:
-            # The second look changes no statistics: those of the first are of the weights as they are.
+            # The second pass changes no statistics: those of the first are of the weights as they are.
             with (
                 self.optimizer.uphill(),
                 keep_running_statistics(self.learner),

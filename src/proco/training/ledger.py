@@ -7,8 +7,6 @@ from typing import Any
 from proco.config import as_settings
 from proco.training.run_folder import RunFolder, write_whole
 
-LAST_EPOCHS = 20  # whose mean accuracy is kept beside that of the last
-
 
 def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
     """Return the ledger's entry for a finished run of a recipe.
@@ -27,7 +25,7 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
         settings["teacher"].pop("path")
     split = summary["best_split"]
     curve = [record[split]["top1"] if split in record else None for record in records]
-    last = [top1 for top1 in curve[-LAST_EPOCHS:] if top1 is not None]
+    last = [top1 for top1 in curve[-20:] if top1 is not None]
     return {
         "recipe": recipe,
         "method": settings["method"]["name"],
@@ -40,7 +38,7 @@ def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:
         "balanced_accuracy": _rounded(summary["balanced_accuracy"]),
         **({"teacher_top1": _rounded(summary["teacher_top1"])} if config.teacher else {}),
         "best_top1": _rounded(summary["best_top1"]),
-        "mean_last_20": _rounded(sum(last) / len(last) if len(last) == len(curve[-LAST_EPOCHS:]) else None),
+        "mean_last_20": _rounded(sum(last) / len(last) if len(last) == len(curve[-20:]) else None),
         "seconds": _rounded(summary["seconds"]),
         "images_per_second": _rounded(summary["images_per_second"]),
         **({"first_run": True} if config.engine.first_run else {}),

@@ -154,7 +154,7 @@ class EpochLoader:
             choices = to_device(select(drawn.others.choices, slots), self.device)
             made[0], share = self.blend.apply(made[0], others, choices)
             labels = torch.where(share < 1, self._labels(drawn.others.drawn, slots), targets.labels)
-            targets = targets._replace(others=labels, share=share)
+            targets = targets._replace(other_labels=labels, share=share)
         views = torch.stack([images.view(-1, local, *images.shape[1:]) for images in made], dim=1)
         columns = (target.view(-1, local) for target in targets if target is not None)
         for step_views, *step_targets in zip(views, *columns, strict=True):

@@ -29,7 +29,7 @@ from proco.training.evaluate import features_of
 from proco.training.first_run import FirstRun
 from proco.training.journal import Journal, Listener, Silent
 from proco.training.lanes import lanes_now, wait_for
-from proco.training.learner import Learner, Step
+from proco.training.learner import Learner, Step, require_parts
 from proco.training.loader import Batch, EpochLoader, fitting_batch
 from proco.training.made_with import made_with
 from proco.training.networks import build_network, draw_anew
@@ -81,6 +81,9 @@ class Trainer:
             self.network.require_size(self.size)
             self.stages = self._make_stages()
         # Here and not in the stage: what does not fit is said before a folder is begun.
+        for stage in self.stages:
+            require_parts(self.network, stage)
+        self.optims = [replace(config.optim, **stage.optim) for stage in self.stages]
         self.loaders = [self._make_loader(stage) for stage in self.stages]
         self.batch_size = self.loaders[0].batch_size
         self.network.require_batch_size(min(loader.batch_size for loader in self.loaders))
@@ -261,7 +264,7 @@ class Trainer:
         started = saved = time.perf_counter()
         self.network.requires_grad_(True)
         learner = Learner(self.network, stage, self.autocast).to(self.device)
-        optim = replace(config.optim, **stage.optim)
+        optim = self.optims[number]
         optimizer = SGD(learner.parameters(), optim, learner.without_decay())
         if interrupted is not None:
             restore(interrupted, {"optimizer": optimizer})

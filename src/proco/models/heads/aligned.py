@@ -7,20 +7,21 @@ from torch import Tensor, nn
 class Calibration(nn.Module):
     """(1 + c scale_j) s_j + c shift_j with c = sigmoid(direction.f + offset): of logits s (N, K), by features f (N, d).
 
-    As it is made it is idle: all its numbers are 0, and logits stay as they are, to the bit. It begins to work when it
-    is drawn anew, that is by `reset_parameters`: then it scales all logits of an image alike, by 1 + c.
+    It begins with scales and shifts of 0, which leave logits as they are, to the bit, and a confidence c that grows
+    with the sum of the features.
     """
 
     def __init__(self, num_features: int, num_classes: int) -> None:
         super().__init__()
-        self.scale = nn.Parameter(torch.zeros(num_classes))
-        self.shift = nn.Parameter(torch.zeros(num_classes))
-        self.direction = nn.Parameter(torch.zeros(num_features))
-        self.offset = nn.Parameter(torch.zeros(()))
+        self.scale = nn.Parameter(torch.empty(num_classes))
+        self.shift = nn.Parameter(torch.empty(num_classes))
+        self.direction = nn.Parameter(torch.empty(num_features))
+        self.offset = nn.Parameter(torch.empty(()))
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Begin: scales of 1, a confidence that grows with the sum of the features."""
-        nn.init.ones_(self.scale)
+        """Begin anew; nothing is drawn."""
+        nn.init.zeros_(self.scale)
         nn.init.zeros_(self.shift)
         nn.init.constant_(self.direction, 0.1)
         nn.init.zeros_(self.offset)
@@ -34,8 +35,8 @@ class Calibration(nn.Module):
 class AlignedClassifier(nn.Linear):
     """A linear classifier and the `calibration` of its logits: (N, K) of features (N, d).
 
-    It is the linear classifier alone until the calibration is drawn anew. What it then does is in its parameters and
-    nowhere else, so that checkpoints, averages of the weights and recorded steps need not know of it.
+    It is the linear classifier alone until the calibration learns. What that does is in its parameters and nowhere
+    else, so that checkpoints, averages of the weights and recorded steps need not know of it.
     """
 
     def __init__(self, num_features: int, num_classes: int) -> None:

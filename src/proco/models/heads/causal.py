@@ -10,9 +10,10 @@ from proco.distributed import all_reduce_sum
 from proco.errors import ConfigError
 from proco.models.heads.otherwise import EvaluatesOtherwise
 from proco.ranges import require_below_one, require_not_negative, require_positive
+from proco.roles import FollowsBatches
 
 
-class CausalClassifier(nn.Module, EvaluatesOtherwise):
+class CausalClassifier(nn.Module, EvaluatesOtherwise, FollowsBatches):
     """(scale/H) sum_h cos(x_h, w_jh) |w_jh| / (|w_jh| + offset): logits (N, K) of features x (N, d) cut into H heads.
 
     In training it follows the mean m of the features over all ranks: m <- momentum m + mean of the batch. Momentum
@@ -43,7 +44,6 @@ class CausalClassifier(nn.Module, EvaluatesOtherwise):
         require_below_one(momentum=momentum)
         require_positive(scale=scale)
         require_not_negative(alpha=alpha, offset=offset)
-        self.is_following = True  # not while a second look is taken, or statistics are renewed
         self.heads, self.scale, self.alpha, self.momentum, self.offset = heads, scale, alpha, momentum, offset
         self.weight = nn.Parameter(torch.empty(num_classes, num_features))
         self.register_buffer("mean", torch.zeros(num_features))

@@ -4,8 +4,10 @@ import math
 
 from torch import nn
 
+from proco.roles import WithoutDecay
 
-class RareEventClassifier(nn.Linear):
+
+class RareEventClassifier(nn.Linear, WithoutDecay):
     """weight features + bias: logits (N, K) of features (N, d), each for "is it class j?" and begun at the odds.
 
     The bias starts at -log(K - 1): through a sigmoid every class then has a probability of 1/K, and an untrained

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from proco.roles import WithoutDecay
 from proco.sphere.normaliser import relative_log_normaliser
 
 
@@ -24,7 +25,7 @@ class _AtLeastOne(torch.autograd.Function):
         return torch.where((numbers >= 1) | (gradient < 0), gradient, 0.0)
 
 
-class VonMisesFisherClassifier(nn.Module):
+class VonMisesFisherClassifier(nn.Module, WithoutDecay):
     """kappa_j mu_j.z - log C_p(kappa_j), z = features/|features|: logits (N, K) of features (N, p), p >= 2.
 
     They are the log-densities of the directions z under von Mises-Fisher distributions with the directions mu_j of the

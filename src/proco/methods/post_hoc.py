@@ -1,4 +1,4 @@
-"""What methods share that learn by cross-entropy alone and are something else only when they predict."""
+"""What methods share that train by plain cross-entropy and differ only in how they predict."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from proco.methods.one_branch import OneLoss
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corrected(OneLoss):
+class PostHoc(OneLoss):
     """Cross-entropy of a linear classifier in training, and another rule of prediction."""
 
     family: ClassVar[Family] = "classifier"

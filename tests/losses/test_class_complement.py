@@ -8,14 +8,12 @@ import torch
 from tests.distributed.ranks import run_on_two_ranks
 from torch.nn.functional import normalize
 
+from proco.losses.centroid_prototype import CentroidPrototypeLoss
+from proco.losses.class_complement import ClassComplementLoss
+from proco.losses.ema_prototype import EmaPrototypeLoss
+from proco.losses.learnable_prototype import LearnablePrototypeLoss
+from proco.losses.normal_distribution import NormalDistributionLoss
 from proco.losses.proco import ProCoLoss
-from proco.losses.prototypes import (
-    CentroidPrototypeLoss,
-    EmaPrototypeLoss,
-    LearnablePrototypeLoss,
-    NormalDistributionLoss,
-    PrototypeLoss,
-)
 
 COUNTS = [30, 8, 2]
 PRIOR = torch.tensor(COUNTS).double() / sum(COUNTS)
@@ -117,7 +115,7 @@ def test_windows_hold_the_last_epoch_and_this_one() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("value", [math.inf, math.nan])
-def test_one_row_that_overflows_spoils_no_other_batch(kind: type[PrototypeLoss], value: float) -> None:
+def test_one_row_that_overflows_spoils_no_other_batch(kind: type[ClassComplementLoss], value: float) -> None:
     torch.manual_seed(0)
     embeddings, labels = batch()
     criterion = kind(COUNTS, 6)
@@ -130,7 +128,7 @@ def test_one_row_that_overflows_spoils_no_other_batch(kind: type[PrototypeLoss],
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_views_in_turn_have_gradients(kind: type[PrototypeLoss]) -> None:
+def test_two_views_in_turn_have_gradients(kind: type[ClassComplementLoss]) -> None:
     """What the second view does to the statistics does not reach the gradient of the first."""
     embeddings, labels = batch()
     embeddings.requires_grad_()
@@ -142,7 +140,7 @@ def test_two_views_in_turn_have_gradients(kind: type[PrototypeLoss]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_evaluation_changes_nothing(kind: type[PrototypeLoss]) -> None:
+def test_evaluation_changes_nothing(kind: type[ClassComplementLoss]) -> None:
     criterion = kind(COUNTS, 6)
     criterion(*batch())
     before = {name: value.clone() for name, value in criterion.state_dict().items()}
@@ -152,7 +150,7 @@ def test_evaluation_changes_nothing(kind: type[PrototypeLoss]) -> None:
 
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(TypeError, match="abstract"):
-        PrototypeLoss(COUNTS, 6)  # type: ignore[abstract]
+        ClassComplementLoss(COUNTS, 6)  # type: ignore[abstract]
     with pytest.raises(ValueError, match="momentum"):
         EmaPrototypeLoss(COUNTS, 6, momentum=1.0)
     with pytest.raises(ValueError, match="temperature"):
@@ -167,7 +165,7 @@ def test_wrong_settings_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_saved_and_loaded_it_goes_on(kind: type[PrototypeLoss]) -> None:
+def test_saved_and_loaded_it_goes_on(kind: type[ClassComplementLoss]) -> None:
     criterion, restored = kind(COUNTS, 6), kind([1, 1, 1], 6)
     for seed in range(2):
         criterion.start_epoch()
@@ -179,7 +177,7 @@ def test_saved_and_loaded_it_goes_on(kind: type[PrototypeLoss]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_half_precision_is_left_for_float32(kind: type[PrototypeLoss]) -> None:
+def test_half_precision_is_left_for_float32(kind: type[ClassComplementLoss]) -> None:
     plain = kind(COUNTS, 6)
     mixed = copy.deepcopy(plain)
     embeddings, labels = batch()
@@ -190,7 +188,7 @@ def test_half_precision_is_left_for_float32(kind: type[PrototypeLoss]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_reductions_labels_and_modes(kind: type[PrototypeLoss]) -> None:
+def test_reductions_labels_and_modes(kind: type[ClassComplementLoss]) -> None:
     embeddings, labels = batch()
     criterion = kind(COUNTS, 6)
     training = criterion(embeddings, labels)

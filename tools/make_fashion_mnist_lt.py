@@ -2,8 +2,8 @@
 
 Fashion-MNIST is taken from the Debian package dataset-fashion-mnist (MIT licence):
 
-    cd /tmp && apt-get download dataset-fashion-mnist && dpkg -x dataset-fashion-mnist_*.deb fashion-mnist
-    python tools/make_fashion_mnist_lt.py /tmp/fashion-mnist/usr/share/datasets/fashion-mnist
+    apt-get download dataset-fashion-mnist && dpkg -x dataset-fashion-mnist_*.deb FOLDER
+    python tools/make_fashion_mnist_lt.py FOLDER/usr/share/datasets/fashion-mnist
 
 Training images: 1000 of the first class, falling exponentially to 10 of the last, chosen by `proco.data.long_tail`.
 Test images: the first 200 of each class of the official test set. The file comes out the same every time, byte for byte

@@ -23,7 +23,8 @@ _START = """\
 
 Made by `make methods` from the files in [`methods/`](../src/proco/methods), one for each; a test fails when the page is
 not what they say. `proco methods` lists them on the terminal, with `--json` for programs. What they reach is in
-[results](results.md), how to add one in [add a method](howto/add_a_method.md).
+[results](results.md), how to add one in [add a method](howto/add_a_method.md). Of the systems in the paper's tables
+these are not here yet: BBN, SSP, TSC, KCL, Hybrid-SC, MetaSAug, ResLT, DRO-LT, RIDE, NCL, PaCo, GPaCo, SSD, ICCL.
 
 ```sh
 proco train cifar100_lt/ldam_drw_100 data.source.path=PATH   # any of them; recipes are listed below

@@ -50,21 +50,27 @@ def _seconds(entries: Sequence[Entry]) -> str:
 
 
 def cost_sentence(runs: Runs, method: str, other: str) -> str:
-    """Say how many times as long as another a method trains, by runs with as many others beside them."""
-    ratios = []
+    """Say how many times as long as another a method trains: where as many others were beside both, and elsewhere."""
+    alike, unlike = [], []
     for setting in SETTINGS:
         entries = [runs.of(setting.recipe(name)) for name in (method, other)]
-        for lanes in {entry["lanes"] for entry in entries[0]} & {entry["lanes"] for entry in entries[1]}:
+        both = {entry["lanes"] for entry in entries[0]} & {entry["lanes"] for entry in entries[1]}
+        for lanes in both:
             first, second = (mean(run["seconds"] for run in some if run["lanes"] == lanes) for some in entries)
-            ratios.append(first / second)
-    if not ratios:
+            alike.append(first / second)
+        if all(entries) and not both:
+            first, second = (mean(run["seconds"] / run["lanes"] for run in some) for some in entries)
+            unlike.append(first / second)
+    if not alike:
         return ""
-    times = f"{min(ratios):.1f}" + (f" to {max(ratios):.1f}" if len(ratios) > 1 else "")
-    settings = f"{len(ratios)} setting{'s' if len(ratios) > 1 else ''}"
-    return (
-        f"Training takes {times} times as long as {METHODS[other]}'s, at the {settings} where as many runs were side "
-        "by side; [Time](#time) has the others."
-    )
+    settings = f"{len(alike)} setting{'s' if len(alike) > 1 else ''}"
+    said = f"Training takes {_range(alike)} times as long as {METHODS[other]}'s, at the {settings} where as many runs "
+    rest = f", and {_range(unlike)} times elsewhere, by the cost of a run with other numbers of lanes" if unlike else ""
+    return f"{said}were side by side{rest} ([Time](#time))."
+
+
+def _range(ratios: Sequence[float]) -> str:
+    return f"{min(ratios):.1f}" + (f" to {max(ratios):.1f}" if len(ratios) > 1 else "")
 
 
 def error_sentence(runs: Runs) -> str:

@@ -14,14 +14,14 @@ def official_sentence(runs: Runs) -> str:
     """Say what one run of the official code gave at imbalance 100, beside the paper's number and ours."""
     official, recipe = _official(), SHORT.recipe("proco")
     last, best = official["last epoch"], official["best epoch"]
-    paper, ours = runs.paper(recipe), runs.spread(recipe, "best_top1")
-    said = (
-        "The official code, run once on CIFAR-100-LT at imbalance 100,"
-        f" gave {last} % in its last epoch and {best} % in its best"
+    paper, ours, ours_best = runs.paper(recipe), runs.spread(recipe), runs.spread(recipe, "best_top1")
+    said = f"The official code, run once on CIFAR-100-LT at imbalance 100, gave {last} % in its last epoch"
+    if paper is None or ours is None or ours_best is None:
+        return f"{said} and {best} % in its best."
+    return (
+        f"{said}, ours {ours}. Its best epoch is {paper - float(best):.1f} below the paper, ours "
+        f"{paper - ours_best.mean:.1f}."
     )
-    if paper is None or ours is None:
-        return f"{said}."
-    return f"{said}, {paper - float(best):.1f} below the paper, where ours is {paper - ours.mean:.1f} below."
 
 
 def speed_sentence() -> str:
@@ -30,7 +30,8 @@ def speed_sentence() -> str:
     (loop,) = (row["ratio"] for row in _rows("train_h200") if row["what"] == "ours")
     return (
         f"From the start of the process to its end ProCo takes {ours:.0f} s there on one GPU, {official:,} s with the "
-        f"official code; a plain loop takes {loop:.1f} times as long for a step ([performance](performance.md))."
+        f"official code; a plain loop takes {loop:.1f} times as long for a step. Ours is in bfloat16 and looks at the test "
+        "set after 38 epochs, theirs in float32 and after all 200 ([performance](performance.md))."
     )
 
 

@@ -139,18 +139,20 @@ def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path |
     shared = SharedData()
     try:
         with _shared_engine([run.config.engine for run in runs], lanes) as device, noted_interrupts() as stop:
-            jobs = [
-                partial(_train, run, runs, _finished_before(run, runs), shared, console, lanes, stop) for run in runs
-            ]
-            for number, outcome in in_lanes(jobs, lanes, stop, device):
-                run = runs[number]
-                if (error := outcome.exception()) is not None:
-                    failures.append(f"{run.recipe}, seed {run.config.seed}: {_reason(error)}")
-                    continue
-                run.summary = outcome.result()
-                if results is not None:
-                    write_entry(results, run.folder, recipe_label(run.recipe))
-                _require_comparable([run for run in runs if run.summary])  # not only when all are trained
+            for wave in _waves(runs):
+                jobs = [
+                    partial(_train, run, runs, _finished_before(run, runs), shared, console, lanes, stop)
+                    for run in wave
+                ]
+                for number, outcome in in_lanes(jobs, lanes, stop, device):
+                    run = wave[number]
+                    if (error := outcome.exception()) is not None:
+                        failures.append(f"{run.recipe}, seed {run.config.seed}: {_reason(error)}")
+                        continue
+                    run.summary = outcome.result()
+                    if results is not None:
+                        write_entry(results, run.folder, recipe_label(run.recipe))
+                    _require_comparable([run for run in runs if run.summary])  # not only when all are trained
     except KeyboardInterrupt:
         typer.echo("proco: stopped. The same command goes on where it was.", err=True)
         raise typer.Exit(130) from None
@@ -235,16 +237,34 @@ def _finished_before(run: _Run, runs: list[_Run]) -> "RunFolder | None":
     return next((folder for folder in same if folder.is_finished), None)
 
 
-def _beginning_with(run: _Run, runs: list[_Run]) -> "TrainConfig":
-    """Return the settings of a run, with that of the others which is its first stage, where it is finished."""
+def _waves(runs: list[_Run]) -> list[list[_Run]]:
+    """Return the runs in groups to be trained one after the other, a run in a later one than its first stage."""
+    waves: dict[int, list[_Run]] = {}
+    for run in runs:
+        waves.setdefault(_stages_before(run, runs), []).append(run)
+    return [waves[number] for number in sorted(waves)]
+
+
+def _stages_before(run: _Run, runs: list[_Run]) -> int:
+    return max((1 + _stages_before(first, runs) for first in _first_stages(run, runs)), default=0)
+
+
+def _first_stages(run: _Run, runs: list[_Run]) -> list[_Run]:
+    """Return those of the other runs that are the first stage of a run."""
     from proco.training.first_run import beginning_of, differing_settings
 
     begun = beginning_of(run.config)
     if begun is None or run.config.engine.first_run is not None:
-        return run.config
-    same = (other.folder for other in runs if not differing_settings(other.config, begun))
-    left = (folder.path.absolute() for folder in same if folder.is_finished and folder.checkpoint_file.exists())
-    return replace(run.config, engine=replace(run.config.engine, first_run=next(left, None)))
+        return []
+    return [other for other in runs if not differing_settings(other.config, begun)]
+
+
+def _beginning_with(run: _Run, runs: list[_Run]) -> "TrainConfig":
+    """Return the settings of a run, with that of the others which is its first stage, where it is finished."""
+    folders = (first.folder for first in _first_stages(run, runs))
+    left = (folder.path.absolute() for folder in folders if folder.is_finished and folder.checkpoint_file.exists())
+    path = next(left, run.config.engine.first_run)
+    return replace(run.config, engine=replace(run.config.engine, first_run=path))
 
 
 def _train(

@@ -30,8 +30,8 @@ def speed_sentence() -> str:
     (loop,) = (row["ratio"] for row in _rows("train_h200") if row["what"] == "ours")
     return (
         f"From the start of the process to its end ProCo takes {ours:.0f} s there on one GPU, {official:,} s with the "
-        f"official code; a plain loop takes {loop:.1f} times as long for a step. Ours is in bfloat16 and looks at the test "
-        "set after 38 epochs, theirs in float32 and after all 200 ([performance](performance.md))."
+        f"official code; a plain loop takes {loop:.1f} times as long for a step. Ours is in bfloat16 and looks at the "
+        "test set after 38 epochs, theirs in float32 and after all 200 ([performance](performance.md))."
     )
 
 

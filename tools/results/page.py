@@ -259,8 +259,9 @@ t-interval of the mean; what only one of them has is in the tables of accuracy a
 {few_seeds_sentence(runs)}
 Three seeds say little of the spread, so the intervals of a table are made with one standard deviation, pooled over its
 settings, which need not scatter alike: those of ProCo over BCL seem not to. About one in twenty such intervals misses
-the true difference, so single rows say little: most that include the paper's would include 0 as well. The last row is their mean, each setting counting the same; its interval says what other seeds
-would give, not what other data would. Pairing by seed buys little: on a GPU a seed does not give the same run twice.
+the true difference, so single rows say little: most that include the paper's would include 0 as well. The last row is
+their mean, each setting counting the same; its interval says what other seeds would give, not what other data would.
+Pairing by seed buys little: on a GPU a seed does not give the same run twice.
 
 Whether there is a difference is read from the last epoch. The paper's are compared with the best epoch, which it
 reports, and with an interval in which differences of single runs lie that scatter as ours do ("for single runs").
@@ -286,7 +287,8 @@ def _weights_note(runs: Runs) -> str:
     return f"""\
 The two contrasts do not count the same: ProCo's has weight 1 beside the classifier's loss, BCL's 0.3, each as in its
 source. With 0.3 at imbalance 100 ProCo has {spread_or_no_run(light)}, and BCL {spread_or_no_run(bcl)}: at the same
-weight no difference is seen, and ProCo's lead may be that of its weight. BCL with weight 1: {spread_or_no_run(heavy)}."""
+weight no difference is seen, and ProCo's lead may be that of its weight. BCL's with weight 1:
+{spread_or_no_run(heavy)}."""
 
 
 def _difference_heading(method: str, other: str) -> str:
@@ -358,9 +360,10 @@ The paper shows a figure without numbers, with the best accuracy at 1; so it is 
 Backbone and projector are trained without the classifier; then a linear classifier, with logit adjustment, is trained
 on the frozen backbone. The paper shows a figure without numbers; settings are SupCon's, as it says, but for the views:
 windows are ProCo's, from 8 % of the image on (SupCon's from 20 %), and the classifier's view is cropped by shifting.
-Features are standardised for the classifier. Without that it does not converge at SupCon's rate: in runs whose entries stand in
-`results/` at commit 750ce76 it knew next to nothing of rare classes, and the less the fewer steps it had. That was seen
-in their accuracy on the test set, and changed for all three methods alike. Its own batches are always of the same size.
+Features are standardised for the classifier. Without that it does not converge at SupCon's rate: in runs whose entries
+stand in `results/` at commit 750ce76 it knew next to nothing of rare classes, and the less the fewer steps it had. That
+was seen in their accuracy on the test set, and changed for all three methods alike. Its own batches are always of the
+same size.
 
 {_figure(runs, BATCH_SIZE, "Test accuracy by batch size, a line a method")}{probes}
 

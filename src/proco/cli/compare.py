@@ -148,6 +148,7 @@ def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path |
                     run = wave[number]
                     if (error := outcome.exception()) is not None:
                         failures.append(f"{run.recipe}, seed {run.config.seed}: {_reason(error)}")
+                        console.print(f"failed, the others go on: {failures[-1]}", soft_wrap=True)
                         continue
                     run.summary = outcome.result()
                     if results is not None:

@@ -86,7 +86,7 @@ def test_centroids_are_proco_with_classes_that_do_not_spread() -> None:
 
 
 def test_normal_distributions_are_the_limit_of_many_samples() -> None:
-    """log E exp(z.Z / tau) by ten thousand samples of each class's normal distribution."""
+    """log E exp(z.Z / tau) by two hundred thousand samples of each class's normal distribution."""
     embeddings, labels = batch(200, 4)
     criterion = NormalDistributionLoss(COUNTS, 4, temperature=1.0)
     criterion(embeddings, labels)

@@ -35,7 +35,3 @@ def test_gradients_of_the_centres_reach_the_classifier() -> None:
     term = Bcl().stages(TASK, 1)[0].terms["bcl"].term
     term(outputs_of(network, 3), Targets.of(LABELS), network.classifier).backward()
     assert network.classifier.weight.grad.abs().max() > 0
-
-
-def test_its_contrast_weighs_as_published_for_three_views() -> None:
-    assert Bcl().stages(TASK, 1)[0].terms["bcl"].weight == 0.3

@@ -40,11 +40,6 @@ def test_predictions_are_by_the_new_classifier_alone() -> None:
     assert torch.equal(method.predict(outputs, TASK.class_counts), outputs.logits)
 
 
-def test_settings_are_those_of_the_paper() -> None:
-    method = Crt()
-    assert (method.classifier_epochs, method.classifier_lr) == (10, 0.1)  # 0.2 for a batch of 512
-
-
 @pytest.mark.parametrize("first", [Ncm(), TauNorm(), Tde()], ids=lambda first: first.name)
 def test_a_first_method_that_evaluates_otherwise_is_refused(first: OneBranch) -> None:
     with pytest.raises(ConfigError, match=f"method.first: the classifier of {first.name} evaluates otherwise"):

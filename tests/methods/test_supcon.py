@@ -47,10 +47,6 @@ def test_before_the_classifier_it_has_a_stage_and_settings_of_its_own() -> None:
     }
 
 
-def test_its_own_probe_is_for_half_of_its_own_batch() -> None:
-    assert SupCon(classifier_epochs=1).stages(TASK, 1)[1].optim["lr"] == 2.5
-
-
 def test_a_batch_has_an_image() -> None:
     with pytest.raises(ConfigError, match=r"method\.classifier_batch_size"):
         SupCon(classifier_batch_size=0)

@@ -178,9 +178,13 @@ def test_cost_is_a_range_over_the_settings() -> None:
     entries = [entry(setting.recipe(name), seconds=s, lanes=2) for (setting, name), s in seconds.items()]
     entries += [entry(SHORT.recipe("proco"), 1, seconds=1.0)]  # alone, so of another kind
     entries += [entry(other.recipe("proco_plus"), 1, seconds=1.0, lanes=3)]
-    assert "takes 4.2 to 5.0 times as long as ProCo's, at the 2 settings" in cost_sentence(
-        Runs(entries, {}), "proco_plus", "proco"
-    )
+    sentence = cost_sentence(Runs(entries, {}), "proco_plus", "proco")
+    assert "takes 4.2 to 5.0 times as long as ProCo's, at the 2 settings" in sentence
+    assert "elsewhere" not in sentence
+    apart = Setting("cifar100_lt", 10, 200)
+    entries += [entry(apart.recipe("proco"), seconds=80.0, lanes=4)]
+    entries += [entry(apart.recipe("proco_plus"), seconds=360.0, lanes=3)]
+    assert ", and 6.0 times elsewhere," in cost_sentence(Runs(entries, {}), "proco_plus", "proco")
     assert cost_sentence(Runs([], {}), "proco_plus", "proco") == ""
 
 

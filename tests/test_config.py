@@ -68,7 +68,7 @@ def test_layers_are_not_changed_by_merging() -> None:
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("optim.nestrov=true", r"unknown setting 'optim\.nestrov'; did you mean 'nesterov'\?"),
+        ("optim.nestrov=true", r"unknown setting 'optim\.nestrov'; did you mean 'optim\.nesterov'\?"),
         ("lr=0.1", r"unknown setting 'lr'; did you mean 'optim\.lr'\?"),
         ("zzz=1", "unknown setting 'zzz'; choose from epochs, extra, folder, maybe, name, optim"),
         ("epochs=ten", "epochs: expected a whole number, got 'ten'"),

@@ -1,12 +1,14 @@
 """The guide to adding a method, followed: its file, its recipes, nothing else."""
 
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -54,6 +56,17 @@ def test_it_is_what_the_guide_says(kind: type[Method]) -> None:
     assert found.item() == pytest.approx(expected, rel=1e-5)
     with pytest.raises(ConfigError, match=r"method\.power must be finite and not negative; got -1"):
         kind(power=-1.0)  # type: ignore[call-arg]
+
+
+def test_its_loss_is_what_the_guide_says() -> None:
+    names: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)[1], names)
+    criterion = names["SizeFocalLoss"]([8, 2], gamma=2.0)
+    logits = torch.tensor([[1.0, -1.0], [0.5, 0.0]])
+    q = [float(row.softmax(0)[y]) for row, y in zip(logits, (0, 1), strict=True)]
+    expected = [-((1 - q[0]) ** 2) * math.log(q[0]), -((1 - q[1]) ** 0.5) * math.log(q[1])]
+    assert criterion(logits, torch.tensor([0, 1])).item() == pytest.approx(sum(expected) / 2, rel=1e-5)
+    assert "shares" in criterion.state_dict()
 
 
 def test_its_recipe_is_read_and_it_trains(kind: type[Method], tmp_path: Path) -> None:
@@ -106,5 +119,5 @@ def test_it_stands_beside_a_contrast(kind: type[Method]) -> None:
 def test_classes_and_files_that_the_guide_names_are_there() -> None:
     source = Path(__file__).parents[1]
     for name in re.findall(r"`((?:tests|src)/[\w/.]+\.py)`", GUIDE):
-        if "root_weighted" not in name:
+        if "root_weighted" not in name and "size_focal" not in name:
             assert (source / name).exists(), name

@@ -43,3 +43,10 @@ def test_words_are_among_the_choices() -> None:
     require_choice(colours, colour="red", other="blue")
     with pytest.raises(ConfigError, match=r"^unknown other 'green'; choose from red, blue\.$"):
         require_choice(colours, colour="red", other="green")
+
+
+@pytest.mark.parametrize("check", [require_positive, require_not_negative, require_below_one])
+@pytest.mark.parametrize("value", ["0.1", [0.1], None])
+def test_what_is_no_number_is_named(check: Callable[..., None], value: object) -> None:
+    with pytest.raises(TypeError, match=rf"^temperature must be a number; got {type(value).__name__}\.$"):
+        check(temperature=value)

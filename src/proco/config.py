@@ -172,7 +172,7 @@ def _build(kind: type[C], settings: Settings, prefix: str) -> C:
             raise _MismatchError(prefix.removesuffix("."), "settings of its own", settings[name])
         if name not in fields:
             below = [f"{prefix}{own}.{name}" for own, field in fields.items() if name in _names_below(field)]
-            hint = f"did you mean '{below[0]}'?" if below else suggest(str(name), fields)
+            hint = f"did you mean '{below[0]}'?" if below else suggest(str(name), fields, prefix=prefix)
             raise ConfigError(f"unknown setting '{prefix}{name}'; {hint}")
     required = {
         name

@@ -65,8 +65,10 @@ def _place_of(item: object) -> object:
     return item if None in place else place
 
 
-def suggest(name: str, choices: Iterable[str], *, most: int = 1, otherwise: str = "") -> str:
+def suggest(name: str, choices: Iterable[str], *, most: int = 1, otherwise: str = "", prefix: str = "") -> str:
     """Return the end of a sentence that offers the nearest choices or, without any, all of them or what is said.
+
+    prefix: what has to stand before the nearest.
 
     >>> suggest("cirle", ["circle", "square"]), suggest("x", ["circle", "square"])
     ("did you mean 'circle'?", 'choose from circle, square.')
@@ -75,4 +77,5 @@ def suggest(name: str, choices: Iterable[str], *, most: int = 1, otherwise: str 
     if not names:
         return otherwise or "there are none."
     near = get_close_matches(name, names, n=most, cutoff=0.6)
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise or f"choose from {', '.join(names)}."
+    offered = " or ".join(repr(prefix + one) for one in near)
+    return f"did you mean {offered}?" if near else otherwise or f"choose from {', '.join(names)}."

@@ -63,5 +63,9 @@ def test_wrong_labels_are_explained() -> None:
         class_counts_from_labels([0, -1])
     with pytest.raises(ValueError, match=r"whole numbers; got torch\.float32"):
         class_counts_from_labels(torch.tensor([0.0, 1.0]))
+    with pytest.raises(TypeError, match="labels must be whole numbers from 0 on; got list"):
+        class_counts_from_labels(["cat", "dog"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="labels are empty"):
+        class_counts_from_labels([])
     with pytest.raises(ValueError, match="empty"):
         class_counts_from_labels(torch.zeros(0, dtype=torch.int64))

@@ -307,7 +307,7 @@ def test_a_card_says_what_it_is(name: str) -> None:
 @of_every_method
 def test_the_module_says_how_by_a_formula(name: str) -> None:
     text = sys.modules[type(every_method()[name]).__module__].__doc__ or ""
-    assert re.search(r"[=~] |log(?!it)|cos\(|\|", text), text
+    assert re.search(r"[=~] |log(?!it)|cos\(|\|", text), f"the docstring of methods/{name}.py needs its formula: {text}"
 
 
 def small_config(method: Method, **changes: object) -> TrainConfig:

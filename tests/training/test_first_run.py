@@ -127,6 +127,13 @@ class Killed(Silent):
             raise KeyboardInterrupt
 
 
+class KilledAtOnce(Silent):
+    """Ends a run in its first epoch, before there is a checkpoint."""
+
+    def on_step(self, epoch: int, step: int, steps: int) -> None:
+        raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9], ids=["with a checkpoint", "before the first"])
 def test_one_that_was_stopped_goes_on_to_the_same_bits(checkpoint_seconds: float, tmp_path: Path) -> None:
     fit(config_of(CrossEntropy()), tmp_path / "first")
@@ -145,7 +152,7 @@ def test_what_is_begun_again_after_a_stop_says_whose_stage_it_took(tmp_path: Pat
     fit(config_of(CrossEntropy()), tmp_path / "first")
     engine, folder = EngineConfig(device="cpu", checkpoint_seconds=1e9), RunFolder(tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
-        Trainer(config_of(Crt(), engine=engine), make_tiny_dataset()).fit(folder, Killed())
+        Trainer(config_of(Crt(), engine=engine), make_tiny_dataset()).fit(folder, KilledAtOnce())
     assert folder.config().engine.first_run is None
     again = config_of(Crt(), engine=EngineConfig(device="cpu", first_run=tmp_path / "first"))
     Trainer(again, make_tiny_dataset()).fit(folder, resume=True)
@@ -170,15 +177,15 @@ def test_its_teacher_goes_on_teaching(tmp_path: Path) -> None:
     [
         ({"seed": 1}, "seed"),
         ({"epochs": 3}, "epochs"),
-        ({"optim": OptimConfig(lr=0.2)}, "optim"),
-        ({"method": CrossEntropy(views=(Plain(),))}, "method"),
-        ({"method": Focal(views=VIEWS)}, "method"),
-        ({"engine": EngineConfig(device="cpu", precision="float64")}, "engine"),
+        ({"optim": OptimConfig(lr=0.2)}, r"optim\.lr"),
+        ({"method": CrossEntropy(views=(Plain(),))}, r"method\.views"),
+        ({"method": Focal(views=VIEWS)}, r"method\.name: focal there, cross_entropy here; method\.gamma"),
+        ({"engine": EngineConfig(device="cpu", precision="float64")}, r"engine\.precision"),
     ],
 )
 def test_a_run_with_other_settings_is_refused(changes: dict[str, Any], name: str, tmp_path: Path) -> None:
     fit(replace(config_of(CrossEntropy()), **changes), tmp_path / "first")
-    with pytest.raises(RunError, match=rf"would be cross_entropy with the same settings; other are: {name}\."):
+    with pytest.raises(RunError, match=rf"would be cross_entropy with the same settings; {name}: "):
         fit(config_of(Crt()), tmp_path / "run", tmp_path / "first")
     assert not (tmp_path / "run").exists()
 

@@ -86,7 +86,13 @@ def test_weights_are_safetensors_and_the_summary_is_json(tmp_path: Path) -> None
     folder.save_summary({"top1": 50.0})
     assert json.loads(folder.summary_file.read_text()) == folder.summary() == {"top1": 50.0}
     folder.weights_file.unlink()
-    with pytest.raises(RunError, match=r"are gone, weights\.safetensors\. So is its checkpoint: train anew"):
+    with pytest.raises(RunError, match=r"are gone, weights\.safetensors\. There is no checkpoint either: train anew"):
+        folder.load_weights()
+    folder.save_checkpoint({"epoch": 3})
+    with pytest.raises(RunError, match=r"Delete .*summary\.json: proco train --resume .*run then writes them anew"):
+        folder.load_weights()
+    folder.weights_file.write_bytes(b"half a file")
+    with pytest.raises(RunError, match=r"cannot be read \(.*\)\. Delete .*weights\.safetensors and .*summary\.json: "):
         folder.load_weights()
 
 

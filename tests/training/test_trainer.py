@@ -23,11 +23,12 @@ from proco.methods.method import Method, Targets
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
 from proco.methods.supcon import SupCon
+from proco.methods.tde import Tde
 from proco.models.network import Network, NetworkConfig
 from proco.optim import SGD, OptimConfig
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
+from proco.training.settings import EngineConfig, TeacherConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 PROCO = ProCo(views=(Weak(padding=1), Sim(scale=(0.5, 1.0)), Sim(scale=(0.5, 1.0))))
@@ -184,7 +185,7 @@ def test_weights_that_are_gone_are_written_anew_as_the_message_says(tiny_dataset
     Trainer(small_config(), tiny_dataset).fit(folder)
     weights, summary = folder.weights_file.read_bytes(), folder.summary()
     folder.weights_file.unlink()
-    with pytest.raises(RunError, match=r"Delete .*summary\.json and they are written anew by proco train --resume"):
+    with pytest.raises(RunError, match=r"Delete .*summary\.json: proco train --resume .*run then writes them anew"):
         folder.load_weights()
     folder.summary_file.unlink()
     Trainer(small_config(), tiny_dataset).fit(folder, resume=True)
@@ -280,7 +281,10 @@ def test_checkpoint_of_other_settings_is_refused(tiny_dataset: Dataset, tmp_path
     with pytest.raises(_PowerCutError):
         Trainer(small_config(), tiny_dataset).fit(folder, _Killer(2, 1))
     wider = replace(small_config(), network=NetworkConfig(backbone="resnet8", hidden=32, dim=16))
-    others = {"network": wider, "epochs, seed": replace(small_config(), epochs=9, seed=7)}
+    others = {
+        "network.hidden: 16 there, 32 here": wider,
+        "epochs: 4 there, 9 here; seed: 0 there, 7 here": replace(small_config(), epochs=9, seed=7),
+    }
     for names, config in others.items():
         with pytest.raises(RunError, match=rf"holds a run with other settings \({names}\)"):
             Trainer(config, tiny_dataset).fit(folder, resume=True)
@@ -509,8 +513,8 @@ def test_optimiser_of_a_stage_has_the_settings_of_the_stage(
     assert decays == [2e-4] * 3 + [0.0] * 3
 
 
-@pytest.mark.parametrize(("seconds", "written"), [(0, [1, 2, 3]), (3600, [3])])
-def test_checkpoints_are_written_as_often_as_asked_and_at_the_end(
+@pytest.mark.parametrize(("seconds", "written"), [(0, [1, 2, 3, 4, 5]), (3600, [1, 3, 5])])
+def test_checkpoints_are_written_as_often_as_asked_after_the_first_epoch_and_at_the_end_of_stages(
     tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, written: list[int]
 ) -> None:
     epochs, save = [], RunFolder.save_checkpoint
@@ -520,9 +524,40 @@ def test_checkpoints_are_written_as_often_as_asked_and_at_the_end(
         save(folder, state)
 
     monkeypatch.setattr(RunFolder, "save_checkpoint", watched)
-    config = small_config(epochs=3)
+    config = small_config(SupCon(views=PROCO.views, classifier_epochs=2), epochs=3)
     fit(replace(config, engine=replace(config.engine, checkpoint_seconds=seconds)), tiny_dataset, tmp_path / "run")
     assert epochs == written
+
+
+def test_a_run_whose_checkpoint_is_gone_does_not_write_over_its_weights(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    fit(small_config(), tiny_dataset, folder.path)
+    before = folder.weights_file.read_bytes()
+    folder.checkpoint_file.unlink()
+    folder.summary_file.unlink()
+    with pytest.raises(RunError, match=r"has weights but no last\.pt to go on from"):
+        Trainer(small_config(seed=1), tiny_dataset).fit(folder, resume=True)
+    assert folder.weights_file.read_bytes() == before
+    assert len(folder.records()) == 4
+
+
+def test_a_run_says_what_it_trains_and_for_how_long(tiny_dataset: Dataset) -> None:
+    assert Trainer(small_config(), tiny_dataset).outline() == "proco: 4 epochs."
+    probe = Trainer(small_config(SupCon(views=PROCO.views, classifier_epochs=2)), tiny_dataset)
+    assert probe.outline() == "supcon: 4 epochs, then 2 of classifier alone."
+    taught = Trainer(small_config(teacher=TeacherConfig(run={"epochs": 1})), tiny_dataset)
+    assert taught.outline() == "proco, after its teacher: 4 epochs."
+
+
+def test_what_suits_only_some_data_is_said(tiny_dataset: Dataset) -> None:
+    assert Trainer(small_config(), tiny_dataset).caution() == ""
+    said = Trainer(small_config(Tde()), tiny_dataset).caution()
+    assert said.startswith("alpha=1.5 of tde is that of a hundred classes; with 4 it may take off")
+    assert Tde(alpha=0.25).caution(4, is_taught=False) == Tde().caution(100, is_taught=False) == ""
+    around = ProCo(classification=Tde())
+    assert around.caution(4, is_taught=False) == Tde().caution(4, is_taught=False)
+    assert "is to be taught" in ProCoPlus().caution(4, is_taught=False)
+    assert ProCoPlus().caution(4, is_taught=True) == ""
 
 
 class Spoiler(Silent):

@@ -252,12 +252,12 @@ def _stages_before(run: _Run, runs: list[_Run]) -> int:
 
 def _first_stages(run: _Run, runs: list[_Run]) -> list[_Run]:
     """Return those of the other runs that are the first stage of a run."""
-    from proco.training.first_run import beginning_of, differing_settings
+    from proco.training.first_run import beginning_of, difference_of
 
     begun = beginning_of(run.config)
     if begun is None or run.config.engine.first_run is not None:
         return []
-    return [other for other in runs if not differing_settings(other.config, begun)]
+    return [other for other in runs if not difference_of(other.config, begun)]
 
 
 def _beginning_with(run: _Run, runs: list[_Run]) -> "TrainConfig":

@@ -106,6 +106,9 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
     from proco.training.trainer import Trainer
 
     console = make_console()
+    if resume and is_main_process():
+        with folder.held():  # that another process has it is said before all images are checked
+            pass
     with file_progress(console) as progress:
         trainer = Trainer(config, progress=progress if is_main_process() else None)
     if not is_main_process():
@@ -114,21 +117,23 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
     dataset = trainer.dataset
     console.print(
         f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, in "
-        f"batches of {trainer.batch_size}, on {trainer.device}. Run folder: {folder.path}"
+        f"batches of {trainer.batch_size}, on {trainer.device}. {trainer.outline()} Run folder: {folder.path}"
     )
     advice = "" if advise is None else advise(trainer.batch_size)
-    for note in filter(None, [advice, *dataset.notes]):
+    for note in filter(None, [advice, trainer.caution(), *dataset.notes]):
         console.print(f"note: {note}")
+    if resume and not folder.checkpoint_file.exists() and not folder.teacher.is_begun:
+        console.print("note: there is no checkpoint yet; training begins again.")
     try:
         with noted_interrupts() as stop, progress_for(console, stop) as listener:
             summary = trainer.fit(folder, listener, resume=resume)
     except KeyboardInterrupt:
-        further = f"Continue with: proco train --resume {folder.path}"
-        if not folder.is_begun:
-            further = "Nothing was trained yet."
-        elif not folder.checkpoint_file.exists():
-            seconds = f"engine.checkpoint_seconds={config.engine.checkpoint_seconds:g}"
-            further += f" (from the beginning: checkpoints are made after epochs, {seconds} apart)"
+        further = "Nothing was trained yet."
+        if folder.is_begun:
+            where = "from its last checkpoint" if folder.checkpoint_file.exists() else "from the beginning"
+            apart = f"engine.checkpoint_seconds={config.engine.checkpoint_seconds:g} apart"
+            often = f"they are made after the first epoch, and then {apart}"
+            further = f"Continue with: proco train --resume {folder.path} ({where}: {often})"
         typer.echo(f"proco: stopped. {further}", err=True)
         raise typer.Exit(130) from None
     for note in summary["notes"][len(dataset.notes) :]:

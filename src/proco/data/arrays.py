@@ -125,7 +125,10 @@ def _images(array: NDArray[Any], name: str) -> ArrayImages:
 
 def _labels(array: NDArray[Any], name: str) -> Tensor:
     if array.dtype.kind not in "iu":
-        raise DataError(f"{name}: labels must be whole numbers, from 0 on; got {array.dtype}.")
+        raise DataError(
+            f"{name}: labels must be whole numbers, from 0 on; got {array.dtype}. Of names numpy makes such numbers: "
+            "class_names, labels = np.unique(names, return_inverse=True)."
+        )
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

@@ -78,9 +78,11 @@ class FileSource(Source):
             return listing
         bad = {samples[position].path: _with_origin(samples[position], reason) for position, reason in reasons.items()}
         if self.on_bad_image == "refuse":
+            said = f"{listing.name}: {len(bad)} of {len(samples)} image files cannot be read: {name_bad_files(bad)}."
+            if len(bad) == len(samples):
+                raise DataError(f"{said} Is the folder of the images right?")
             raise DataError(
-                f"{listing.name}: {len(bad)} of {len(samples)} image files cannot be read: {name_bad_files(bad)}. "
-                "Mend or remove them, or leave them out by the setting data.source.on_bad_image=skip."
+                f"{said} Mend or remove them, or leave them out by the setting data.source.on_bad_image=skip."
             )
         splits = {
             name: [sample for sample in of_split if sample.path not in bad] for name, of_split in listing.splits.items()

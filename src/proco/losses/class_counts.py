@@ -48,12 +48,15 @@ def class_counts_from_labels(labels: Sequence[int] | NDArray[Any] | Tensor, num_
     """
     if num_classes is not None and num_classes < 1:
         raise ValueError(f"num_classes must be at least 1; got {num_classes}.")
-    flat = torch.as_tensor(labels).flatten()
+    try:
+        flat = torch.as_tensor(labels).flatten()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"labels must be whole numbers from 0 on; got {type(labels).__name__} ({error}).") from error
+    if len(flat) == 0:
+        raise ValueError("labels are empty: there is nothing to count.")
     if flat.is_floating_point() or flat.is_complex() or flat.dtype == torch.bool:
         raise ValueError(f"labels must be whole numbers; got {flat.dtype}.")
     flat = flat.long()
-    if len(flat) == 0:
-        raise ValueError("labels are empty: there is nothing to count.")
     if flat.min() < 0:
         raise ValueError(f"labels must not be negative; got {int(flat.min())}.")
     largest = int(flat.max())

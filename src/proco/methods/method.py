@@ -185,6 +185,15 @@ class Method(Choice, ABC):
         """
         return None
 
+    def caution(self, num_classes: int, *, is_taught: bool) -> str:
+        """Return what to know before training so, where settings suit only some data or runs; "" where they suit all.
+
+        By default what the methods within say.
+        """
+        within = (getattr(self, setting.name) for setting in fields(self))
+        said = (part.caution(num_classes, is_taught=is_taught) for part in within if isinstance(part, Method))
+        return " ".join(filter(None, said))
+
     def classifier(self, num_features: int, num_classes: int) -> nn.Module | None:
         """Return a classifier of the method's own, from features to logits; None for what network.classifier says."""
         return None

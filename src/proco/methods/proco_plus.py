@@ -42,6 +42,11 @@ class ProCoPlus(ProCo):
                 f"under {self.name}. Choose one that is a loss of logits alone: {', '.join(losses)}."
             )
 
+    def caution(self, num_classes: int, *, is_taught: bool) -> str:
+        """Say that it is to be taught."""
+        own = "" if is_taught else "proco_plus is to be taught (teacher.run): else its boxes cost accuracy."
+        return " ".join(filter(None, [own, super().caution(num_classes, is_taught=is_taught)]))
+
     def classification_term(self, task: Task) -> Term:
         """Return the classifier's term, of the image and of what is pasted in."""
         assert isinstance(self.classification, OneLoss), "others are refused"

@@ -57,6 +57,15 @@ class Tde(OneLoss):
         self.require_below_one("momentum")
         self.require_not_negative("alpha", "offset")
 
+    def caution(self, num_classes: int, *, is_taught: bool) -> str:
+        """Say that alpha has to suit the data."""
+        if self.alpha < 1 or num_classes >= 50:
+            return ""
+        return (
+            f"alpha={self.alpha:g} of tde is that of a hundred classes; with {num_classes} it may take off so much "
+            "that few of them are ever predicted. Try alpha=0.25, and choose it by images that are left out."
+        )
+
     def classifier(self, num_features: int, num_classes: int) -> nn.Module:
         """Return the classifier of several heads."""
         return CausalClassifier(

@@ -20,7 +20,8 @@ def find_device(name: str) -> torch.device:
             torch.cuda.set_device(device)
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"engine.device: {name!r} is not usable here ({str(error).splitlines()[0]}).") from error
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ConfigError(f"engine.device: {name!r} is not usable here ({reason}). Try --device cpu.") from error
     return device
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from proco.errors import ConfigError
 from proco.training.checkpoint import Checkpoint, Course
 from proco.training.ema import MovingAverage
-from proco.training.run_folder import RunError, RunFolder, settings_that_count
+from proco.training.run_folder import RunError, RunFolder, settings_that_count, unlike
 from proco.training.settings import TrainConfig
 
 
@@ -31,10 +31,10 @@ class FirstRun:
                 f"engine.first_run: the training of {config.method.name} begins as that of no other method; leave it "
                 "out."
             )
-        if names := differing_settings(folder.config(), begun):
+        if difference := difference_of(folder.config(), begun):
             raise RunError(
                 f"the run in {folder.path} is not how this one begins, which would be {begun.method.name} with the "
-                f"same settings; other are: {', '.join(names)}."
+                f"same settings; {difference}."
             )
         if folder.summary()["data_hash"] != data_hash:
             raise RunError(f"the run in {folder.path} was trained on other data.")
@@ -75,7 +75,6 @@ def beginning_of(config: TrainConfig) -> TrainConfig | None:
     return None if method is None else replace(config, method=method)
 
 
-def differing_settings(run: TrainConfig, wanted: TrainConfig) -> list[str]:
-    """Return the names of settings that a run has other than wanted, less those that nothing learnt depends on."""
-    found, looked_for = (settings_that_count(config, looks=False) for config in (run, wanted))
-    return [name for name, value in looked_for.items() if found[name] != value]
+def difference_of(run: TrainConfig, wanted: TrainConfig) -> str:
+    """Return which settings a run has other than wanted, less those that nothing learnt depends on."""
+    return unlike(*(settings_that_count(config, looks=False) for config in (run, wanted)))

@@ -89,6 +89,14 @@ class RunFolder:
                 "resume=True), or choose another folder (--out)."
             )
 
+    def require_no_weights(self) -> None:
+        """Refuse to begin the run once more where it has come to its end already, though its checkpoint is gone."""
+        if self.weights_file.exists():
+            raise RunError(
+                f"the run in {self.path} has weights but no {self.checkpoint_file.name} to go on from; it would begin "
+                "again and write over them. Train in another folder (--out), or delete the weights first."
+            )
+
     def begin(self, config: TrainConfig, *, again: bool = False) -> None:
         """Make the folder and save the settings; refuse one that holds something already.
 
@@ -114,7 +122,7 @@ class RunFolder:
         if not self.is_begun:
             return
         before, now = (settings_that_count(one) for one in (self.config(), config))
-        if names := ", ".join(name for name, value in before.items() if now[name] != value):
+        if names := unlike(before, now):
             raise RunError(f"{self.path} holds a run with other settings ({names}); choose another folder with --out.")
 
     def require_data(self, data_hash: str) -> None:
@@ -174,7 +182,8 @@ class RunFolder:
         try:
             state: dict[str, Any] = torch.load(self.checkpoint_file, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises many kinds for a damaged file
-            raise RunError(f"{self.checkpoint_file} cannot be read: {error}. Delete it to begin again.") from error
+            reason = str(error).splitlines()[0].rstrip(".")
+            raise RunError(f"{self.checkpoint_file} cannot be read ({reason}). Delete it to begin again.") from error
         return state
 
     def save_weights(self, weights: Mapping[str, Tensor]) -> None:
@@ -189,17 +198,22 @@ class RunFolder:
         from safetensors.torch import load_file
 
         if not self.weights_file.exists() and self.is_finished:
-            remedy = f"Delete {self.summary_file} and they are written anew by proco train --resume {self.path}."
             raise RunError(
-                f"the weights of the run in {self.path} are gone, {self.weights_file.name}. "
-                + (remedy if self.checkpoint_file.exists() else "So is its checkpoint: train anew.")
+                f"the weights of the run in {self.path} are gone, {self.weights_file.name}. {self._remedy()}"
             )
         if not self.weights_file.exists():
             raise RunError(f"{self.path} has no weights yet; finish the run with proco train --resume {self.path}.")
         try:
             return load_file(self.weights_file)
         except Exception as error:  # safetensors raises a kind of its own
-            raise RunError(f"{self.weights_file} cannot be read: {error}.") from error
+            raise RunError(f"{self.weights_file} cannot be read ({error}). {self._remedy()}") from error
+
+    def _remedy(self) -> str:
+        """Return how to get the final weights back."""
+        if not self.checkpoint_file.exists():
+            return "There is no checkpoint either: train anew."
+        gone = [file for file in (self.weights_file, self.summary_file) if file.exists()]
+        return f"Delete {' and '.join(map(str, gone))}: proco train --resume {self.path} then writes them anew."
 
     def fill(self, network: M, weights: Mapping[str, Tensor]) -> M:
         """Give a network the final weights, as they were read, and return it."""
@@ -232,6 +246,24 @@ def settings_that_count(config: TrainConfig, *, looks: bool = True) -> dict[str,
     names = (*EngineConfig.rounding, *(EngineConfig.looks if looks else ()))
     counting = {name: getattr(config.engine, name) for name in names}
     return as_settings(replace(config, about="", published={}, made_with={}, engine=EngineConfig(**counting)))
+
+
+def unlike(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return which settings, or settings within them, are not as wanted, and what they are instead.
+
+    >>> unlike({"epochs": 2, "optim": {"lr": 0.1, "factor": 0.5}}, {"epochs": 3, "optim": {"lr": 0.2, "factor": 0.5}})
+    'epochs: 2 there, 3 here; optim.lr: 0.1 there, 0.2 here'
+    """
+    return "; ".join(_differences(found, wanted, ""))
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for name in dict.fromkeys([*found, *wanted]):
+        old, new = found.get(name), wanted.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from _differences(old, new, f"{prefix}{name}.")
+        elif old != new:
+            yield f"{prefix}{name}: {old} there, {new} here"
 
 
 def _beside(path: Path) -> Path:

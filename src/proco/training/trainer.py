@@ -158,6 +158,17 @@ class Trainer:
         """Epochs of all stages together."""
         return sum(stage.epochs for stage in self.stages)
 
+    def outline(self) -> str:
+        """Return what is trained, and for how long, in a sentence."""
+        first, *later = self.stages
+        taught = ", after its teacher" if isinstance(self.teacher, Trainer) else ""
+        then = "".join(f", then {stage.epochs} of {' and '.join(stage.learning)} alone" for stage in later)
+        return f"{self.config.method.name}{taught}: {first.epochs} epochs{then}."
+
+    def caution(self) -> str:
+        """Return what to know of the method before it is trained so; mostly nothing."""
+        return self.config.method.caution(self.dataset.num_classes, is_taught=self.teacher is not None)
+
     @property
     def evaluated_network(self) -> Network:
         """The network that is evaluated and kept: the average where there is one."""
@@ -201,6 +212,8 @@ class Trainer:
 
     def _fit(self, folder: RunFolder, listener: Listener, resume: bool, name: str) -> dict[str, Any]:
         checkpoint = folder.load_checkpoint() if resume else None
+        if resume and checkpoint is None:
+            folder.require_no_weights()
         if self.has_begun and checkpoint is None:
             raise RunError("this trainer has trained already: its weights are not those of its seed. Make another one.")
         is_begun = resume and folder.is_begun
@@ -302,7 +315,7 @@ class Trainer:
                 "lr": rates[-1],
                 **means_of(values, learner.names, learner.weights),
             }
-            is_last = epoch + 1 == self.epochs
+            is_milestone = epoch + 1 in (1, end)  # the first, so that there is something to go on from, and of a stage
             if epoch + engine.evaluate_last >= self.epochs or (epoch + 1) % engine.evaluate_every == 0:
                 self._renew_statistics(number, epoch)
                 record |= self._evaluations(epoch)
@@ -312,7 +325,7 @@ class Trainer:
             record["seconds"] = course.seconds
             # The record first: one without a checkpoint is made again, a checkpoint without its record would lack it.
             journal.record(record)
-            if is_main_process() and (is_last or now - saved >= engine.checkpoint_seconds):
+            if is_main_process() and (is_milestone or now - saved >= engine.checkpoint_seconds):
                 require_finite_weights(self.network, epoch)
                 journal.folder.save_checkpoint(checkpoint_of(course, self._learnt() | {"optimizer": optimizer}))
                 saved = now

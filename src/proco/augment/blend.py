@@ -20,7 +20,7 @@ class Blend(ABC):
     """How the other images are drawn."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
+        """Refuse probabilities outside of 0 to 1."""
         if not 0 <= self.probability <= 1:
             raise ConfigError(
                 f"{type(self).__name__.lower()}.probability lies between 0 and 1; got {self.probability:g}."

@@ -28,7 +28,7 @@ class Mixup(Blend):
     """Of the distribution of shares: 1 is uniform, smaller ones leave most images almost as they are."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no distribution."""
+        """Refuse parameters of no Beta distribution."""
         super().__post_init__()
         require_positive(**{"mixup.alpha": self.alpha})
 

@@ -38,7 +38,7 @@ class Sim(View):
     """Mirror images left to right; not for digits or text."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
+        """Refuse probabilities outside of 0 to 1."""
         super().__post_init__()
         if not 0 <= self.blur <= 1:
             raise ConfigError(f"blur must be a probability, from 0 to 1; got {self.blur}.")

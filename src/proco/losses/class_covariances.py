@@ -21,7 +21,7 @@ class ClassCovariances(FullPrecisionModule):
 
     What is known and a batch are joined by their counts, and by how far their means lie apart, so that the result is
     the covariance of all features together, however they were split into batches. Features drift as the network
-    learns: old ones count like new ones, as in the original code.
+    learns: old ones count like new ones, as in the authors' code.
 
     covariance: whole ones (K, d, d), or their diagonals (K, d) where that is too much. A class that was never seen has
     covariance 0.

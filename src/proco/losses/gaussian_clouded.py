@@ -19,7 +19,7 @@ class GaussianCloudedLoss(FullPrecisionModule, DrawsOnly):
     class at every call, in training mode alone: in evaluation mode there is no cloud. It lowers the cosines of all
     classes, not the label's only, and never raises one: in prediction, without it, rare classes stand higher.
 
-    The factor (1 - q)^gamma, of the focal loss, is a weight: no gradient flows through it, as in the original code.
+    The factor (1 - q)^gamma, of the focal loss, is a weight: no gradient flows through it, as in the authors' code.
 
     logits: (N, K), logit_scale times cosines; labels: (N,) in [0, K); returns a scalar, or (N,) with reduction="none".
 

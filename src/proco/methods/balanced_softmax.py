@@ -4,8 +4,8 @@ It is logit adjustment with tau 1: log n differs from the log priors by a consta
 neither the loss nor its gradient. It is a method of its own for the settings of its paper.
 
 Departures: the full method of the paper, balanced meta-softmax, also learns how often images are drawn, by a meta
-sampler on a frozen backbone. That is not here. Its code raises the rate from a half to the whole at first; the recipe
-with its settings raises it from 0.
+sampler on a frozen backbone. That is not here. The authors' warm-up begins at half of the rate, that of the recipe with
+their settings at 0.
 """
 
 from dataclasses import dataclass

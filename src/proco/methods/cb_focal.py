@@ -4,12 +4,12 @@ q_j is the probability, by a sigmoid, of the right answer to "is it class j?"; w
 (1 - beta) / (1 - beta^n_j) and sums to the number of classes. The classifier's bias begins at -log(K - 1) and is not
 decayed, so that all classes begin at a probability of 1/K.
 
-Departures from its own code, which is written for TensorFlow: weights begin as PyTorch draws them, the shortcuts of the
-network take every second pixel where its own average, and the images of the long-tailed sets are others. The paper's
+Departures from the authors' code, which is written for TensorFlow: weights begin as PyTorch draws them, the shortcuts
+of the network take every second pixel where theirs average, and the long-tailed sets have other images. The paper's
 figures are the best over beta (0.9, 0.99, 0.999, 0.9999) and gamma (0.5, 1, 2) for each data set; the settings here are
 those of its example, which is of CIFAR-10 with imbalance 50. Choose them on images that are left out: with 100 classes
 and imbalance 100, beta 0.9999 weighs rare classes 98 times as much as frequent ones, 0.9 only 2.4 times, and six points
-lie between the two. The own recipe for CIFAR-100 has been chosen so.
+lie between the two. The recipe own/cb_focal_100 has been chosen so.
 """
 
 from dataclasses import dataclass

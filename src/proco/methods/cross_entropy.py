@@ -22,7 +22,7 @@ class CrossEntropy(OneLoss):
     """Share of each label that is spread over all classes."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
+        """Refuse a share outside of 0 to 1."""
         super().__post_init__()
         self.require_below_one("label_smoothing")
 

@@ -39,7 +39,7 @@ class DisAlign(Decoupled):
     """Power of the inverse class frequencies that weigh the images in the second stage; 0 weighs all alike."""
 
     def __post_init__(self) -> None:
-        """Refuse a power that is none."""
+        """Refuse a negative or infinite power."""
         super().__post_init__()
         self.require_not_negative("rho")
 

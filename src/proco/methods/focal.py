@@ -32,7 +32,7 @@ class Focal(OneLoss):
     detection."""
 
     def __post_init__(self) -> None:
-        """Refuse a power that is none."""
+        """Refuse a negative or infinite power."""
         super().__post_init__()
         self.require_not_negative("gamma")
 

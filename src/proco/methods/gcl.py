@@ -5,10 +5,10 @@ distribution of deviation 1/3, clamped to [-1, 1] (`GaussianCloudedLoss`). First
 images as they come, mixed with each other (mixup); then, on the frozen backbone and from the same cosine weights, the
 focal loss of softmax(20 o)_y with m = 0.1 and gamma 1 on even classes, mixed too.
 
-The noise lowers all classes' cosines, as in the original code; the paper's text is about the label's. The rate of the
+The noise lowers all classes' cosines, as in the authors' code; the paper's text is about the label's. The rate of the
 second stage is what is effective in that code, 0.002 for a batch of 64, a fiftieth of the one it names.
 
-Departures: in the second stage classes are drawn alike, as by default in the original code, where the paper draws them
+Departures: in the second stage classes are drawn alike, as by default in the authors' code, where the paper draws them
 by effective numbers; with hundreds of images a class that is nearly the same. Every image has a share and another image
 of its own in mixup, where the original draws one share for a batch. The second stage begins from the last epoch of the
 first, the original's from the best one on its test images. Scores are 20 cos, as the second stage was trained. The

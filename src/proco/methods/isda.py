@@ -58,7 +58,7 @@ class Isda(OneBranch):
     features; the original's are diagonal on ImageNet."""
 
     def __post_init__(self) -> None:
-        """Refuse a strength that is none."""
+        """Refuse a negative or infinite strength."""
         super().__post_init__()
         self.require_not_negative("strength")
 

@@ -3,8 +3,8 @@
 L = -log softmax(scale (cos - m_y e_y))_y with e_y 1 at the label and 0 elsewhere, and m_j = max_margin
 (n_min / n_j)^(1/4). Predictions are by the cosines, without margins.
 
-Departures from its own code: images that do not fill a batch are left for the next epoch's shuffle, as with all methods
-here; its epochs end with a smaller batch.
+Departures: the authors' code ends each epoch with a smaller batch; here, as in all methods, images that do not fill a
+batch are left for the next epoch's shuffle.
 """
 
 from dataclasses import dataclass

@@ -4,8 +4,8 @@ Until a share `deferred_from` of the epochs all images weigh the same. From then
 w_j ~ (1 - beta) / (1 - beta^n_j), the effective number's (Cui et al., CVPR 2019), and the mean of a batch is divided by
 the sum of its weights. On CIFAR that is from epoch 160 of 200 on, where the learning rate falls.
 
-Departures from its own code: that counts epochs in steps of 160 and fails from epoch 320 on; here it is a share of the
-run. Over several ranks the sum of weights is that of all, as one process would have it.
+Departures: the authors' code counts epochs in steps of 160 and fails from epoch 320 on; here the weights change after a
+share of the run. Over several ranks the sum of weights is that of all, as one process would have it.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class LdamDrw(Ldam):
     """How far weights go from equal (0) towards inverse frequency (1)."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no share, and weights that cannot be."""
+        """Refuse a share outside of 0 to 1, and a beta that gives no weights."""
         super().__post_init__()
         if not 0 <= self.deferred_from <= 1:
             raise ConfigError(

@@ -2,10 +2,10 @@
 
 With tau 1 it is the balanced softmax of Ren et al. (NeurIPS 2020).
 
-Departures from its own code: that adds 1e-12 to pi, whose classes may be empty; here they may not. Its ResNet-32 has
-blocks of 1 x 1, 3 x 3 and 1 x 1 convolutions and a batch norm at the end; here it is the one of all others. Its
-schedule counts steps; its own recipe here counts epochs. In the common recipe one view passes the batch norms, where
-contrastive methods pass three; passing three made no difference (ablation logit_adjustment_views).
+Departures: the authors' code adds 1e-12 to pi, so that classes may be empty; here they may not. Its ResNet-32 has
+blocks of 1 x 1, 3 x 3 and 1 x 1 convolutions and a batch norm at the end; here it is the ResNet-32 that all methods
+use. It counts steps of the schedule, the recipe with its settings epochs. In the common recipe one view passes the
+batch norms, where contrastive methods pass three; passing three made no difference (ablation logit_adjustment_views).
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class LogitAdjustment(OneLoss):
     """Strength of the adjustment: how many log priors are added to the logits in training."""
 
     def __post_init__(self) -> None:
-        """Refuse a strength that is none."""
+        """Refuse a negative or infinite strength."""
         super().__post_init__()
         self.require_not_negative("tau")
 

@@ -1,6 +1,6 @@
 """Logit adjustment after training (Menon et al., ICLR 2021, section 4.1): predict by s_j - tau log pi_j.
 
-Departures from its own code: that adds 1e-12 to pi_j, whose classes may be empty; here they may not. Network and
+Departures from the authors' code: that adds 1e-12 to pi_j, whose classes may be empty; here they may not. Network and
 schedule: see logit_adjustment.
 """
 
@@ -25,7 +25,7 @@ class LogitAdjustmentPosthoc(PostHoc):
     """How many log priors are subtracted; 0 predicts as cross-entropy does."""
 
     def __post_init__(self) -> None:
-        """Refuse a strength that is none."""
+        """Refuse a negative or infinite strength."""
         super().__post_init__()
         self.require_not_negative("tau")
 

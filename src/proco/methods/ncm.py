@@ -4,7 +4,7 @@ Scores are s_j = -|g(f) - m_j|^2, with m_j the mean of g over the training image
 the mean of all training features, scaled to unit length ("cl2n"). Every class has one mean, however many images it has.
 
 Departures: means are taken anew before each evaluation and not once, so that curves show what the method predicts. A
-class without a training image, which the original code would leave out of the list of classes, never wins.
+class without a training image, which the authors' code would leave out of the list of classes, never wins.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 The weights of frequent classes grow longer than those of rare ones; dividing by a power of their length takes that
 back, without further training. The bias is dropped.
 
-Departures: the original code tries tau = 0, 0.1, ..., 2 on the split it reports on. Here tau is a setting, to be chosen
+Departures: the authors' code tries tau = 0, 0.1, ..., 2 on the split it reports on. Here tau is a setting, to be chosen
 on images that are left out.
 """
 
@@ -28,7 +28,7 @@ class TauNorm(PostHoc):
     it on images that are left out (data.validation)."""
 
     def __post_init__(self) -> None:
-        """Refuse a power that is none."""
+        """Refuse a negative or infinite power."""
         super().__post_init__()
         self.require_not_negative("tau")
 

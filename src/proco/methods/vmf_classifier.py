@@ -74,7 +74,7 @@ class VmfClassifier(OneBranch):
     """What overlaps count beside the cross-entropy at first; it falls to 0 with the epochs."""
 
     def __post_init__(self) -> None:
-        """Refuse a weight that is none."""
+        """Refuse a negative or infinite weight."""
         super().__post_init__()
         self.require_not_negative("regularisation")
 

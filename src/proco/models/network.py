@@ -74,7 +74,7 @@ class Network(nn.Module):
 
     Autocast is for the backbone. The heads compute in float32 at least: rounded to bfloat16, logits of 10 would go in
     steps of 0.06, and of classes that are close the first would win. Several views of a batch go through it stacked
-    along N, so that batch norms see them together, as in the official code.
+    along N, so that batch norms see them together, as in ProCo's official code.
     """
 
     def __init__(

@@ -16,9 +16,9 @@ class SmallResNet(Backbone):
 
     blocks_per_stage 5 is ResNet-32 (6 n + 2 layers). The shortcut between stages has no parameters: it takes every
     second pixel and pads channels with zeros ("option A"). Convolutions start from Kaiming's normal distribution
-    (fan-in), as in the official code; batch norms at 1 and 0. width multiplies the channels: 1 is the standard network,
-    4 begins at 64. Of several experts each has the stages after the first shared_stages for itself; the features are
-    theirs side by side.
+    (fan-in), as in ProCo's official code; batch norms at 1 and 0. width multiplies the channels: 1 is the standard
+    network, 4 begins at 64. Of several experts each has the stages after the first shared_stages for itself; the
+    features are theirs side by side.
 
     >>> import torch
     >>> SmallResNet()(torch.zeros(2, 3, 32, 32)).shape

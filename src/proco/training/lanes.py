@@ -23,12 +23,12 @@ T = TypeVar("T")
 class _Lane:
     """What a thread has for itself."""
 
-    number: int  # of lanes
+    num_lanes: int
     device: torch.device
     stream: torch.cuda.Stream | None = None
     recording: torch.cuda.Stream | None = None
     steps: int = 0
-    asked: torch.cuda.Event | None = None  # comes when the steps before the last turn's end are done
+    last_turn_done: torch.cuda.Event | None = None  # comes when the steps of the last turn are done
 
     def __post_init__(self) -> None:
         if self.device.type == "cuda":  # once for all runs of a lane: torch has 32 streams and then begins again
@@ -97,7 +97,7 @@ def in_lanes(
 def lanes_now() -> int:
     """Return how many runs share the device with this one, itself among them."""
     lane = _own_lane()
-    return 1 if lane is None else lane.number
+    return 1 if lane is None else lane.num_lanes
 
 
 def recording_stream() -> torch.cuda.Stream | None:
@@ -134,7 +134,8 @@ def give_way(device: torch.device) -> None:
     if lane.steps % _STEPS_OF_A_TURN:
         return
     on_gpu = device.type == "cuda"
-    before, lane.asked = lane.asked, torch.cuda.current_stream(device).record_event() if on_gpu else None
+    before = lane.last_turn_done
+    lane.last_turn_done = torch.cuda.current_stream(device).record_event() if on_gpu else None
     with torch.random.fork_rng([device] if on_gpu else []), _turn_of_others():
         if before is not None:  # the steps of the turn before this one, so that those of this one are still to do
             before.synchronize()
@@ -168,7 +169,7 @@ def _take_turns(job: Callable[[], T]) -> T:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Forget what was in the places that an error passed: a run that failed must not keep its memory from others."""
+    """Clear the frames of an error's traceback, so that a run that failed keeps no memory from the others."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__

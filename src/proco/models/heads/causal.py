@@ -50,7 +50,7 @@ class CausalClassifier(nn.Module, EvaluatesOtherwise, FollowsBatches):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew, uniformly as the original code does, and forget the mean."""
+        """Draw the weights anew, uniformly as the authors' code does, and forget the mean."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         nn.init.uniform_(self.weight, -bound, bound)
         self.mean.zero_()

@@ -10,7 +10,7 @@ from proco.ranges import require_positive
 class CosineClassifier(nn.Module):
     """scale cos(features, weight_j): logits (N, K) of features (N, d), without a bias.
 
-    The weights start as uniform numbers in (-1, 1) scaled to unit length, as in the official code (scale 30).
+    The weights start as uniform numbers in (-1, 1) scaled to unit length, as in ProCo's official code (scale 30).
     """
 
     def __init__(self, num_features: int, num_classes: int, *, scale: float = 30.0) -> None:

@@ -1,10 +1,10 @@
-"""Classifiers whose logits in evaluation are others than in training."""
+"""Classifiers whose logits in evaluation differ from those in training."""
 
 from torch import nn
 
 
 class EvaluatesOtherwise:
-    """What such classifiers inherit from, so that whoever compares or trains logits on the way can ask."""
+    """Marks such a classifier; `evaluates_otherwise` asks for it."""
 
 
 def evaluates_otherwise(classifier: nn.Module | None) -> bool:

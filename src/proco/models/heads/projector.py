@@ -8,7 +8,7 @@ from torch.nn.functional import normalize
 class Projector(nn.Module):
     """Linear, batch norm, ReLU, linear: unit embeddings (N, dim) of features (N, d), from PyTorch's initialisation.
 
-    The paper's sizes: hidden 512 and dim 128 on CIFAR; the official code's on the large sets: hidden 2048 and dim 1024.
+    ProCo has hidden 512 and dim 128 on CIFAR (paper), hidden 2048 and dim 1024 on the large sets (official code).
     """
 
     def __init__(self, num_features: int, *, hidden: int = 512, dim: int = 128) -> None:

@@ -52,7 +52,7 @@ class VonMisesFisherClassifier(nn.Module, WithoutDecay):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew, uniformly as the original code does; concentrations begin equal."""
+        """Draw the weights anew, uniformly as the authors' code does; concentrations begin equal."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.constant_(self.concentration, self.first_concentration)

@@ -61,8 +61,12 @@ def test_train_evaluate_and_resume_of_a_finished_run(squares: Path) -> None:
     printed = run("train", "--data", str(squares), "--out", "run", *SMALL)
     assert "47 training images of 3 classes" in " ".join(printed.split())
     assert "epoch 2/2" in printed
+    assert "proco: 2 epochs." in " ".join(printed.split())
+    scarce = "few images were evaluated (medium: 4, few: 8)"
+    assert scarce in " ".join(printed.split())
     summary = RunFolder(Path("run")).summary()
     printed = run("evaluate", "run")
+    assert scarce in " ".join(printed.split())
     assert f"{summary['top1']:.1f}" in printed
     assert "least accurate classes" in printed
     metrics = json.loads(run("evaluate", "run", "--json", "--split", "train"))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from proco.data.long_tail import exponential_counts
-from proco.evaluation.shot_groups import group_accuracy, shot_groups
+from proco.evaluation.shot_groups import group_accuracy, group_sizes, shot_groups
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,10 @@ def test_wrong_input_is_explained() -> None:
         shot_groups([1, 2], many_above=10, few_below=30)
     with pytest.raises(ValueError, match=r"one number per class, shape \(K,\); got shape \(1, 2\)"):
         shot_groups(torch.ones(1, 2))
+
+
+def test_samples_of_a_group_are_those_of_its_classes() -> None:
+    labels = torch.tensor([0, 3, 3, 2, 4, 0, 0])
+    sizes = group_sizes([500, 101, 50, 3, 2], labels)
+    assert sizes == {"many": 3, "medium": 1, "few": 3}
+    assert group_sizes(torch.tensor([5.0, 5.0]), labels[:0]) == {"many": 0, "medium": 0, "few": 0}

@@ -26,7 +26,7 @@ def evaluate(
     from dataclasses import asdict, replace
 
     from proco.cli.progress import file_progress
-    from proco.cli.tables import make_console, show_accuracies
+    from proco.cli.tables import make_console, show_accuracies, warn_of_scarcity
     from proco.errors import ConfigError
     from proco.training.classifier import Classifier
     from proco.training.run_folder import RunFolder
@@ -63,6 +63,7 @@ def evaluate(
     for note in dataset.notes:
         console.print(f"note: {note}")
     show_accuracies(console, f"accuracy on {what or split}, %", str(run), asdict(metrics))
+    warn_of_scarcity(console, classifier.class_counts, splits[split].labels)
     console.print(f"expected calibration error {metrics.ece:.3f}")
     known = [(accuracy, i) for i, accuracy in enumerate(metrics.per_class_accuracy) if accuracy is not None]
     console.print(f"least accurate classes (accuracy, training images), of {len(known)}:")

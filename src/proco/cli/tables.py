@@ -2,14 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from math import isclose
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _NAME_WIDTH = 10  # what a name has at least, however narrow the terminal
 _SHOWN = 0.1  # percent: finer differences are not seen in a table
+_SCARCE = 30  # images: one more that is recognised is more than three points
 
 
 def make_console() -> Console:
@@ -49,6 +53,15 @@ def show_accuracies(console: Console, title: str, name: str, summary: Mapping[st
     table.add_row(name, *(percent(summary[key]) for key in shown))
     console.print(table)
     explain_balanced(console, shown)
+
+
+def warn_of_scarcity(console: Console, class_counts: "Tensor", labels: "Tensor") -> None:
+    """Say of how few images a group's accuracy is, where one image more or less would change it by points."""
+    from proco.evaluation.shot_groups import group_sizes
+
+    scarce = [f"{name}: {size}" for name, size in group_sizes(class_counts, labels).items() if 0 < size < _SCARCE]
+    if scarce:
+        console.print(f"note: few images were evaluated ({', '.join(scarce)}); such figures say little.")
 
 
 def explain_balanced(console: Console, shown: Mapping[str, str]) -> None:

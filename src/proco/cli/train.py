@@ -100,7 +100,7 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
     """
     from proco.cli.interrupt import noted_interrupts
     from proco.cli.progress import file_progress, progress_for
-    from proco.cli.tables import make_console, show_accuracies
+    from proco.cli.tables import make_console, show_accuracies, warn_of_scarcity
     from proco.distributed import is_main_process
     from proco.training.journal import Silent
     from proco.training.trainer import Trainer
@@ -139,6 +139,7 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
     for note in summary["notes"][len(dataset.notes) :]:
         console.print(f"warning: {note}")
     show_accuracies(console, f"accuracy on {summary['split']}, last epoch, %", str(folder.path), summary)
+    warn_of_scarcity(console, trainer.class_counts, dataset.splits[summary["split"]].labels)
 
 
 def split_words(words: list[str]) -> tuple[str | None, list[str]]:

@@ -36,3 +36,13 @@ def group_accuracy(per_class_accuracy: Tensor, group: Tensor) -> float | None:
     accuracies = per_class_accuracy[group]
     accuracies = accuracies[~accuracies.isnan()]
     return accuracies.mean().item() if len(accuracies) else None
+
+
+def group_sizes(class_counts: ClassCounts, labels: Tensor) -> dict[str, int]:
+    """Return how many of the samples with these labels (N,) are of each group's classes.
+
+    >>> group_sizes([500, 100, 5], torch.tensor([0, 0, 1, 2]))
+    {'many': 2, 'medium': 1, 'few': 1}
+    """
+    groups = shot_groups(torch.as_tensor(class_counts).cpu())
+    return {name: int(group[labels.cpu()].sum()) for name, group in groups.items()}

@@ -163,7 +163,7 @@ class Trainer:
         first, *later = self.stages
         taught = ", after its teacher" if isinstance(self.teacher, Trainer) else ""
         then = "".join(f", then {stage.epochs} of {' and '.join(stage.learning)} alone" for stage in later)
-        return f"{self.config.method.name}{taught}: {first.epochs} epochs{then}."
+        return f"{self.config.method.name}{taught}: {first.epochs} epoch{'' if first.epochs == 1 else 's'}{then}."
 
     def caution(self) -> str:
         """Return what to know of the method before it is trained so; mostly nothing."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from proco.methods.proco import ProCo
 from proco.methods.two_branch import TwoBranch
 from proco.models.network import Network, NetworkConfig, Outputs
 from proco.models.normalise import Normalise
+from proco.optim import OptimConfig
+from proco.training.settings import EngineConfig, TrainConfig
 
 COUNTS = torch.tensor([40, 20, 10, 3, 1])
 TASK = Task(COUNTS, num_features=64, hidden=16, dim=8)
@@ -55,6 +58,18 @@ def short(method: Method) -> Method:
     if getattr(method, "classifier_epochs", 0):
         changes["classifier_epochs"] = 2
     return replace(method, **changes)  # type: ignore[arg-type]
+
+
+def small_run(method: Method, **changes: Any) -> TrainConfig:
+    """Return the settings of a run of two epochs on a CPU, with a checkpoint after each, or with changes to these."""
+    settings: dict[str, Any] = {
+        "network": NetworkConfig(backbone="resnet8", hidden=16, dim=16),
+        "optim": OptimConfig(lr=0.1, schedule="cosine"),
+        "engine": EngineConfig(device="cpu", checkpoint_seconds=0),
+        "batch_size": 16,
+        "epochs": 2,
+    }
+    return TrainConfig(method=method, **(settings | changes))
 
 
 def make_network(method: Method | None = None, num_classes: int = len(COUNTS), **options: int) -> Network:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.methods.small import COUNTS, LABELS, TASK, make_network, outputs_of
+from tests.methods.small import COUNTS, LABELS, TASK, make_network, outputs_of, small_run
 from tests.training.conftest import make_tiny_dataset
 from torch.nn.functional import cross_entropy
 
@@ -24,11 +24,9 @@ from proco.methods.one_branch import OneBranch
 from proco.methods.tde import Tde
 from proco.models.batch_transformer import BatchTransformer
 from proco.models.heads import CosineClassifier, StandardisedClassifier
-from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
 from proco.training.classifier import Classifier
 from proco.training.run_folder import RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 
@@ -117,14 +115,7 @@ def test_what_is_of_the_base_stays_so() -> None:
 
 
 def test_a_run_keeps_no_transformer_and_its_predictions_do_not_see_the_batch(tmp_path: Path) -> None:
-    config = TrainConfig(
-        method=BatchFormer(views=(Plain(),)),
-        network=NetworkConfig(backbone="resnet8"),
-        optim=OptimConfig(lr=0.1),
-        engine=EngineConfig(device="cpu"),
-        batch_size=16,
-        epochs=2,
-    )
+    config = small_run(BatchFormer(views=(Plain(),)), optim=OptimConfig(lr=0.1))
     trainer = Trainer(config, make_tiny_dataset())
     drawn = {name: value.clone() for name, value in trainer.terms.state_dict().items()}
     trainer.fit(RunFolder(tmp_path / "run"))

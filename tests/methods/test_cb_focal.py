@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.methods.small import small_run
 from tests.training.conftest import make_tiny_dataset
 
 from proco.augment import Weak
@@ -14,11 +15,10 @@ from proco.losses import ClassBalancedFocalLoss
 from proco.methods.cb_focal import CbFocal
 from proco.methods.method import Targets, Task
 from proco.models.heads import RareEventClassifier
-from proco.models.network import NetworkConfig, Outputs
+from proco.models.network import Outputs
 from proco.optim import SGD, OptimConfig
 from proco.training.learner import Learner
 from proco.training.run_folder import RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 TASK = Task(torch.tensor([40, 10, 3]), num_features=64, hidden=16, dim=8)
@@ -26,14 +26,7 @@ LABELS = torch.arange(12) % 3
 
 
 def make_trainer(**optim: Any) -> Trainer:
-    config = TrainConfig(
-        method=CbFocal(views=(Weak(padding=1),)),
-        network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
-        optim=OptimConfig(schedule="cosine", **optim),
-        engine=EngineConfig(device="cpu"),
-        batch_size=16,
-        epochs=12,
-    )
+    config = small_run(CbFocal(views=(Weak(padding=1),)), optim=OptimConfig(schedule="cosine", **optim), epochs=12)
     return Trainer(config, make_tiny_dataset())
 
 

@@ -4,7 +4,7 @@ import copy
 import math
 import re
 import sys
-from dataclasses import make_dataclass, replace
+from dataclasses import make_dataclass
 from pathlib import Path
 
 import pytest
@@ -19,25 +19,25 @@ from tests.methods.small import (
     make_network,
     outputs_of,
     short,
+    small_run,
     total_of,
     values_of,
     variants,
 )
 from tests.training.conftest import make_tiny_dataset
+from tests.training.power_cut import PowerCut, PowerCutError
 from torch import Tensor, nn
 
 from proco.config import as_settings, merge
 from proco.methods import Method
 from proco.methods.experts import side_by_side
 from proco.methods.method import Stage, Targets
-from proco.models.network import NetworkConfig, Outputs
+from proco.models.network import Outputs
 from proco.optim import SGD, OptimConfig
 from proco.training.classifier import Classifier
-from proco.training.journal import Silent
 from proco.training.learner import Learner, Step
 from proco.training.loader import Batch
 from proco.training.run_folder import RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 of_every_method = pytest.mark.parametrize("name", every_method())
@@ -306,45 +306,21 @@ def test_a_card_says_what_it_is(name: str) -> None:
 
 @of_every_method
 def test_the_module_says_how_by_a_formula(name: str) -> None:
-    text = sys.modules[type(every_method()[name]).__module__].__doc__ or ""
-    assert re.search(r"[=~] |log(?!it)|cos\(|\|", text), f"the docstring of methods/{name}.py needs its formula: {text}"
-
-
-def small_config(method: Method, **changes: object) -> TrainConfig:
-    config = TrainConfig(
-        method=short(method),
-        network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
-        optim=OptimConfig(lr=0.1, schedule="cosine"),
-        engine=EngineConfig(device="cpu", checkpoint_seconds=0),
-        batch_size=16,
-        epochs=2,
-    )
-    return replace(config, **changes)  # type: ignore[arg-type]
-
-
-class _PowerCutError(Exception):
-    pass
-
-
-class _Killer(Silent):
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def on_step(self, epoch: int, step: int, steps: int) -> None:
-        if epoch == self.epoch and step == 2:
-            raise _PowerCutError
+    module = sys.modules[type(every_method()[name]).__module__]
+    text = module.__doc__ or ""
+    assert re.search(r"[=~] |log(?!it)|cos\(|\|", text), f"the docstring of {module.__name__} needs its formula: {text}"
 
 
 @of_every_method
 def test_a_run_resumes_to_the_same_bits_and_is_what_is_read_back(name: str, tmp_path: Path) -> None:
     """Killed in the middle of its last epoch, where methods with several stages are in the last of them."""
-    dataset, config = make_tiny_dataset(), small_config(every_method()[name])
+    dataset, config = make_tiny_dataset(), small_run(short(every_method()[name]))
     whole, killed = (RunFolder(tmp_path / part) for part in ("whole", "killed"))
     trainer = Trainer(config, dataset)
     trainer.fit(whole)
     again = Trainer(config, dataset)
-    with pytest.raises(_PowerCutError):
-        again.fit(killed, _Killer(again.epochs - 1))
+    with pytest.raises(PowerCutError):
+        again.fit(killed, PowerCut(again.epochs - 1, 2))
     Trainer(config, dataset).fit(killed, resume=True)
     assert killed.weights_file.read_bytes() == whole.weights_file.read_bytes()
     classifier = Classifier.of(whole, "cpu")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.methods.small import small_run
 from tests.training.conftest import make_tiny_dataset
 
 from proco.augment import Weak
@@ -15,11 +16,10 @@ from proco.methods.ldam import Ldam
 from proco.methods.ldam_drw import DeferredWeights, LdamDrw
 from proco.methods.method import Stage, Targets, Task
 from proco.methods.supcon import SupCon
-from proco.models.network import NetworkConfig, Outputs
+from proco.models.network import Outputs
 from proco.optim import OptimConfig
 from proco.training.journal import Silent
 from proco.training.run_folder import RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 COUNTS = [400, 25, 4]
@@ -115,14 +115,7 @@ class _Watcher(Silent):
 
 
 def make_trainer(method: Ldam) -> Trainer:
-    config = TrainConfig(
-        method=method,
-        network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
-        optim=OptimConfig(lr=0.03, schedule="cosine"),
-        engine=EngineConfig(device="cpu", checkpoint_seconds=0),
-        batch_size=16,
-        epochs=15,
-    )
+    config = small_run(method, optim=OptimConfig(lr=0.03, schedule="cosine"), epochs=15)
     return Trainer(config, make_tiny_dataset())
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.methods.small import small_run
 from tests.training.conftest import make_tiny_dataset
 from torch.nn.functional import cross_entropy, normalize
 
@@ -13,9 +14,7 @@ from proco.methods.ncm import Ncm
 from proco.methods.supcon import SupCon
 from proco.models.heads import NearestMeanClassifier
 from proco.models.network import NetworkConfig, Outputs
-from proco.optim import OptimConfig
 from proco.training.run_folder import RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 TASK = Task(torch.tensor([40, 10, 3]), num_features=8, hidden=8, dim=6)
@@ -40,14 +39,8 @@ def test_the_distance_reaches_the_classifier_alone_and_beside_a_contrast() -> No
 def test_a_run_predicts_by_the_means_of_its_last_features(
     tmp_path: Path, ema: float | None, options: dict[str, int]
 ) -> None:
-    config = TrainConfig(
-        method=Ncm(views=(Weak(padding=1),)),
-        network=NetworkConfig(backbone="resnet8", options=options),
-        optim=OptimConfig(lr=0.1, schedule="cosine"),
-        engine=EngineConfig(device="cpu"),
-        batch_size=16,
-        epochs=3,
-        ema=ema,
+    config = small_run(
+        Ncm(views=(Weak(padding=1),)), network=NetworkConfig(backbone="resnet8", options=options), epochs=3, ema=ema
     )
     dataset = make_tiny_dataset()
     summary = Trainer(config, dataset).fit(RunFolder(tmp_path / "run"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.methods.small import small_run
 from tests.training.conftest import make_tiny_dataset
 from torch.nn.functional import cross_entropy, linear
 
@@ -14,10 +15,8 @@ from proco.methods.method import Targets, Task
 from proco.methods.proco import ProCo
 from proco.methods.tau_norm import TauNorm
 from proco.models.heads import TauNormClassifier
-from proco.models.network import NetworkConfig, Outputs
-from proco.optim import OptimConfig
+from proco.models.network import Outputs
 from proco.training.run_folder import RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 TASK = Task(torch.tensor([40, 10, 3]), num_features=8, hidden=8, dim=6)
@@ -45,14 +44,7 @@ def test_a_power_that_is_none_is_refused(tau: float) -> None:
 
 
 def test_a_run_predicts_by_weights_of_one_length(tmp_path: Path) -> None:
-    config = TrainConfig(
-        method=TauNorm(tau=1.0, views=(Weak(padding=1),)),
-        network=NetworkConfig(backbone="resnet8"),
-        optim=OptimConfig(lr=0.1, schedule="cosine"),
-        engine=EngineConfig(device="cpu"),
-        batch_size=16,
-        epochs=4,
-    )
+    config = small_run(TauNorm(tau=1.0, views=(Weak(padding=1),)), epochs=4)
     dataset = make_tiny_dataset()
     trainer = Trainer(config, dataset)
     summary = trainer.fit(RunFolder(tmp_path / "run"))

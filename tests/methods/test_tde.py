@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.methods.small import small_run
 from tests.training.conftest import make_tiny_dataset
 from torch.nn.functional import cross_entropy
 
@@ -16,10 +17,8 @@ from proco.methods.tde import Tde
 from proco.models.heads import CausalClassifier
 from proco.models.network import Network, NetworkConfig, Outputs
 from proco.models.normalise import Normalise
-from proco.optim import OptimConfig
 from proco.training.recipes import load_recipe
 from proco.training.run_folder import RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
 from proco.training.trainer import Trainer
 
 TASK = Task(torch.tensor([40, 10, 3]), num_features=8, hidden=8, dim=6)
@@ -78,14 +77,7 @@ def test_features_that_cannot_be_cut_are_refused_when_the_network_is_made() -> N
 
 
 def test_a_run_keeps_the_mean_with_its_weights_and_predicts_without_it(tmp_path: Path) -> None:
-    config = TrainConfig(
-        method=Tde(views=(Weak(padding=1),)),
-        network=NetworkConfig(backbone="resnet8"),
-        optim=OptimConfig(lr=0.1, schedule="cosine"),
-        engine=EngineConfig(device="cpu"),
-        batch_size=16,
-        epochs=3,
-    )
+    config = small_run(Tde(views=(Weak(padding=1),)), epochs=3)
     dataset = make_tiny_dataset()
     summary = Trainer(config, dataset).fit(RunFolder(tmp_path / "run"))
     network = Trainer(config, dataset).network

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from tests.methods.small import TASK
+from tests.methods.small import TASK, small_run
 from tests.training.conftest import make_tiny_dataset
+from tests.training.power_cut import PowerCut, PowerCutError
 from torch import Tensor
 
 from proco.augment import Plain, Weak
@@ -23,11 +24,10 @@ from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.lws import Lws
 from proco.methods.two_stage import Decoupled, TwoStage
 from proco.models.network import Network, NetworkConfig
-from proco.optim import OptimConfig
 from proco.training.classifier import Classifier
 from proco.training.journal import Silent
 from proco.training.run_folder import RunFolder
-from proco.training.settings import EngineConfig, TrainConfig
+from proco.training.settings import TrainConfig
 from proco.training.trainer import Trainer
 
 ALL = [kind for kind in Method.registry.values() if issubclass(kind, TwoStage)]
@@ -36,14 +36,8 @@ FIRST, SECOND = 2, 3  # epochs
 
 
 def small_config(method: TwoStage, **changes: Any) -> TrainConfig:
-    return TrainConfig(
-        method=replace(method, views=(Weak(padding=1),), classifier_epochs=SECOND),
-        network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
-        optim=OptimConfig(lr=0.1, schedule="cosine"),
-        engine=EngineConfig(device="cpu", checkpoint_seconds=0),
-        batch_size=16,
-        **({"epochs": FIRST} | changes),
-    )
+    shown = replace(method, views=(Weak(padding=1),), classifier_epochs=SECOND)
+    return small_run(shown, **({"epochs": FIRST} | changes))
 
 
 def is_within(name: str, parts: tuple[str, ...]) -> bool:
@@ -130,27 +124,14 @@ def test_every_expert_has_a_second_stage(kind: type[TwoStage], tmp_path: Path) -
         assert torch.equal(value, between.state[name]) != is_within(of_one, kind.second_learning), name
 
 
-class _PowerCutError(Exception):
-    pass
-
-
-class _Killer(Silent):
-    def __init__(self, epoch: int, step: int) -> None:
-        self.point = (epoch, step)
-
-    def on_step(self, epoch: int, step: int, steps: int) -> None:
-        if (epoch, step) == self.point:
-            raise _PowerCutError
-
-
 @pytest.mark.parametrize("kind", ALL)
 def test_an_average_that_is_stopped_in_the_second_stage_ends_at_the_same_bits(
     kind: type[TwoStage], tmp_path: Path
 ) -> None:
     train(kind(), tmp_path / "whole", ema=0.9)
     config, folder = small_config(kind(), ema=0.9), RunFolder(tmp_path / "killed")
-    with pytest.raises(_PowerCutError):
-        Trainer(config, make_tiny_dataset()).fit(folder, _Killer(FIRST + 1, 2))
+    with pytest.raises(PowerCutError):
+        Trainer(config, make_tiny_dataset()).fit(folder, PowerCut(FIRST + 1, 2))
     assert folder.load_checkpoint()["epoch"] == FIRST + 1  # an epoch of the second stage is over
     Trainer(config, make_tiny_dataset()).fit(folder, resume=True)
     assert folder.weights_file.read_bytes() == RunFolder(tmp_path / "whole").weights_file.read_bytes()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.training.power_cut import PowerCut, PowerCutError
 
 from proco.augment import Plain, Sim, Weak
 from proco.data.dataset import Dataset
@@ -101,25 +102,6 @@ def test_same_seed_same_bits_other_seed_other_weights(tiny_dataset: Dataset, tmp
     assert weights["a"] == weights["b"] != weights["c"]
 
 
-class _PowerCutError(Exception):
-    pass
-
-
-class _Killer(Silent):
-    """Ends the run before a given step or record of an epoch, as a power cut would."""
-
-    def __init__(self, epoch: int, step: int | None) -> None:
-        self.point = (epoch, step)
-
-    def on_step(self, epoch: int, step: int, steps: int) -> None:
-        if (epoch, step) == self.point:
-            raise _PowerCutError
-
-    def on_epoch(self, record: dict[str, Any]) -> None:
-        if (record["epoch"], None) == self.point:
-            raise _PowerCutError
-
-
 @pytest.mark.parametrize("point", [(0, 1), (1, 2), (2, None), (3, 3), (3, None)])
 @pytest.mark.parametrize("changes", [{}, {"ema": 0.9}], ids=["plain", "ema"])
 def test_resumed_run_ends_at_the_same_bits(
@@ -128,8 +110,8 @@ def test_resumed_run_ends_at_the_same_bits(
     config = small_config(**changes)
     whole = fit(config, tiny_dataset, tmp_path / "whole")
     folder = RunFolder(tmp_path / "killed")
-    with pytest.raises(_PowerCutError):
-        Trainer(config, tiny_dataset).fit(folder, _Killer(*point))
+    with pytest.raises(PowerCutError):
+        Trainer(config, tiny_dataset).fit(folder, PowerCut(*point))
     resumed = Trainer(config, tiny_dataset).fit(folder, resume=True)
     assert folder.weights_file.read_bytes() == RunFolder(tmp_path / "whole").weights_file.read_bytes()
     unlike = {"seconds", "images_per_second"}
@@ -152,13 +134,13 @@ def test_kill_while_a_file_is_written_loses_nothing(
 
     def killed(*arguments: Any) -> Any:
         if not left[0]:
-            raise _PowerCutError
+            raise PowerCutError
         left[0] -= 1
         return write(*arguments)
 
     with monkeypatch.context() as patched:
         patched.setattr(RunFolder, method, killed)
-        with pytest.raises(_PowerCutError):
+        with pytest.raises(PowerCutError):
             Trainer(config, tiny_dataset).fit(folder)
     resumed = Trainer(config, tiny_dataset).fit(folder, resume=True)
     assert folder.weights_file.read_bytes() == RunFolder(tmp_path / "whole").weights_file.read_bytes()
@@ -170,8 +152,8 @@ def test_trainer_that_has_trained_is_refused_but_to_resume(tiny_dataset: Dataset
     whole, killed, other = (RunFolder(tmp_path / name) for name in ("whole", "killed", "other"))
     Trainer(small_config(), tiny_dataset).fit(whole)
     trainer = Trainer(small_config(), tiny_dataset)
-    with pytest.raises(_PowerCutError):
-        trainer.fit(killed, _Killer(2, 1))
+    with pytest.raises(PowerCutError):
+        trainer.fit(killed, PowerCut(2, 1))
     with pytest.raises(RunError, match="has trained already"):
         trainer.fit(other)
     trainer.fit(killed, resume=True)
@@ -207,8 +189,8 @@ def test_folder_in_which_another_trains_is_refused(tiny_dataset: Dataset, tmp_pa
 
 def test_resume_on_changed_data_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
-    with pytest.raises(_PowerCutError):
-        Trainer(small_config(), tiny_dataset).fit(folder, _Killer(2, 1))
+    with pytest.raises(PowerCutError):
+        Trainer(small_config(), tiny_dataset).fit(folder, PowerCut(2, 1))
     train = tiny_dataset.splits["train"]
     fewer = replace(tiny_dataset, splits={**tiny_dataset.splits, "train": train.subset(torch.arange(1, 57))})
     with pytest.raises(RunError, match="began with other data: that has changed since"):
@@ -221,8 +203,8 @@ def whole_and_killed(
     """Train in one go, and again with a power cut and a new beginning after it."""
     whole, killed = RunFolder(path / "whole"), RunFolder(path / "killed")
     Trainer(config, dataset).fit(whole)
-    with pytest.raises(_PowerCutError):
-        Trainer(config, dataset).fit(killed, _Killer(*point))
+    with pytest.raises(PowerCutError):
+        Trainer(config, dataset).fit(killed, PowerCut(*point))
     Trainer(config, dataset).fit(killed, resume=True)
     return whole, killed
 
@@ -278,8 +260,8 @@ def test_nothing_to_evaluate_on_is_refused(tiny_dataset: Dataset) -> None:
 
 def test_checkpoint_of_other_settings_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
-    with pytest.raises(_PowerCutError):
-        Trainer(small_config(), tiny_dataset).fit(folder, _Killer(2, 1))
+    with pytest.raises(PowerCutError):
+        Trainer(small_config(), tiny_dataset).fit(folder, PowerCut(2, 1))
     wider = replace(small_config(), network=NetworkConfig(backbone="resnet8", hidden=32, dim=16))
     others = {
         "network.hidden: 16 there, 32 here": wider,
@@ -288,8 +270,8 @@ def test_checkpoint_of_other_settings_is_refused(tiny_dataset: Dataset, tmp_path
     for names, config in others.items():
         with pytest.raises(RunError, match=rf"holds a run with other settings \({names}\)"):
             Trainer(config, tiny_dataset).fit(folder, resume=True)
-    with pytest.raises(_PowerCutError):
-        Trainer(wider, tiny_dataset).fit(RunFolder(tmp_path / "wider"), _Killer(2, 1))
+    with pytest.raises(PowerCutError):
+        Trainer(wider, tiny_dataset).fit(RunFolder(tmp_path / "wider"), PowerCut(2, 1))
     shutil.copy(RunFolder(tmp_path / "wider").checkpoint_file, folder.checkpoint_file)
     with pytest.raises(RunError, match="does not fit the settings"):
         Trainer(small_config(), tiny_dataset).fit(folder, resume=True)

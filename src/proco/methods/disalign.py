@@ -7,10 +7,11 @@ weights alone.
 
 Departures: the paper writes c (a s + b) + (1 - c) s; a here is the paper's less 1, and begins where nothing is
 calibrated, as in the authors' segmentation head. Their classifier begins at the paper's a = 2 instead, with twice the
-logits. Of 2048 features c is then so near 1 that it hardly moves; of the 64 of a ResNet-32 the first steps drive it to
-0, where nothing gets a gradient any more. Their code freezes parameters only; here the backbone is in evaluation mode
-(see crt). u begins at 0 and not at random. rho, rate and epochs are those for ImageNet-LT; there are none for CIFAR.
-Over several ranks the sum of weights is that of all, as one process would have it.
+logits. Of 2048 features c is then so near 1 that it hardly moves; of the 64 of a ResNet-32 the first steps drive it
+towards 0, and with it all gradients, so that epochs pass in which nothing is learnt. Their code freezes parameters
+only; here the backbone is in evaluation mode (see crt). u begins at 0 and not at random. rho, rate and epochs are those
+for ImageNet-LT; there are none for CIFAR. Over several ranks the sum of weights is that of all, as one process would
+have it.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Experts side by side: what they learn is the sum of what each would, and parts within heads are those of each."""
 
+from dataclasses import replace
+
 import torch
 from tests.methods.small import LABELS, TASK, make_network, outputs_of
 
@@ -29,7 +31,10 @@ def test_values_are_summed_and_each_expert_has_statistics_of_its_own() -> None:
     assert first.running_counts.sum() == second.running_counts.sum() == 0
 
 
-def test_what_learns_in_a_head_learns_in_that_of_each() -> None:
+def test_what_learns_or_is_drawn_anew_in_a_head_does_so_in_that_of_each() -> None:
+    of_each = ("classifier.0.calibration", "classifier.1.calibration")
     first, second = side_by_side([DisAlign().stages(TASK, 1) for _ in range(2)])
     assert first.learning[0] == "backbone"
-    assert second.learning == second.renewed == ("classifier.0.calibration", "classifier.1.calibration")
+    assert (second.learning, second.renewed) == (of_each, ())
+    anew = [[replace(DisAlign().stages(TASK, 1)[1], renewed=("classifier.calibration",))] for _ in range(2)]
+    assert side_by_side(anew)[0].renewed == of_each

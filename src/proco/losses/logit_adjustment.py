@@ -19,6 +19,7 @@ class LogitAdjustedLoss(FullPrecisionModule):
 
     logits: (N, K), labels: (N,) in [0, K); returns a scalar, or (N,) with reduction="none".
 
+    >>> import torch
     >>> criterion = LogitAdjustedLoss(class_counts=[90, 10])
     >>> criterion(torch.zeros(2, 2), torch.tensor([0, 1]))  # H(uniform labels, prior) = -(log 0.9 + log 0.1) / 2
     tensor(1.2040)

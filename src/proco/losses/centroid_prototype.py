@@ -2,26 +2,16 @@
 
 from torch import Tensor
 
-from proco.losses.batch import Reduction
 from proco.losses.class_complement import ClassComplementLoss
-from proco.losses.class_counts import ClassCounts
 from proco.sphere.moments import ClassMoments
 
 
 class CentroidPrototypeLoss(ClassComplementLoss):
     """score_ij = mu_j.z_i / tau with mu_j the mean direction of ProCo's statistics: ProCo as kappa goes to infinity."""
 
-    def __init__(
-        self,
-        class_counts: ClassCounts,
-        dim: int = 128,
-        temperature: float = 0.1,
-        *,
-        prior: bool = True,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(class_counts, dim, temperature, prior=prior, reduction=reduction)
-        self.moments = ClassMoments(self.num_classes, dim).to(self.class_counts.device)
+    def begin(self) -> None:
+        """Begin with empty sums."""
+        self.moments = ClassMoments(self.num_classes, self.dim)
 
     def scores(self, embeddings: Tensor) -> Tensor:
         """Return cosines over the temperature."""

@@ -45,6 +45,12 @@ class ClassComplementLoss(FullPrecisionModule, ABC):
         self.register_buffer("class_counts", as_class_counts(class_counts))
         self.dim, self.temperature, self.prior = dim, temperature, prior
         self.reduction: Reduction = reduction
+        self.begin()
+        self.to(self.class_counts.device)
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Make room for what is known of the classes."""
 
     @property
     def num_classes(self) -> int:

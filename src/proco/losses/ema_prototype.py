@@ -33,7 +33,10 @@ class EmaPrototypeLoss(ClassComplementLoss):
         super().__init__(class_counts, dim, temperature, prior=prior, reduction=reduction)
         require_below_one(momentum=momentum)
         self.momentum = momentum
-        self.register_buffer("prototypes", torch.zeros(self.num_classes, dim, device=self.class_counts.device))
+
+    def begin(self) -> None:
+        """Begin with prototypes of 0."""
+        self.register_buffer("prototypes", torch.zeros(self.num_classes, self.dim))
 
     def scores(self, embeddings: Tensor) -> Tensor:
         """Return cosines over the temperature."""

@@ -4,9 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from proco.losses.batch import Reduction
 from proco.losses.class_complement import ClassComplementLoss
-from proco.losses.class_counts import ClassCounts
 
 
 class LearnablePrototypeLoss(ClassComplementLoss):
@@ -18,18 +16,9 @@ class LearnablePrototypeLoss(ClassComplementLoss):
     tensor(2.3026, grad_fn=<DivBackward0>)
     """
 
-    def __init__(
-        self,
-        class_counts: ClassCounts,
-        dim: int = 128,
-        temperature: float = 0.1,
-        *,
-        prior: bool = True,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(class_counts, dim, temperature, prior=prior, reduction=reduction)
-        drawn = torch.randn(self.num_classes, dim, device=self.class_counts.device)
-        self.weight = nn.Parameter(normalize(drawn, dim=1))
+    def begin(self) -> None:
+        """Draw the prototypes."""
+        self.weight = nn.Parameter(normalize(torch.randn(self.num_classes, self.dim), dim=1))
 
     def scores(self, embeddings: Tensor) -> Tensor:
         """Return cosines over the temperature."""

@@ -2,9 +2,7 @@
 
 from torch import Tensor
 
-from proco.losses.batch import Reduction
 from proco.losses.class_complement import ClassComplementLoss
-from proco.losses.class_counts import ClassCounts
 from proco.sphere.moments import ClassMoments
 
 
@@ -14,19 +12,10 @@ class NormalDistributionLoss(ClassComplementLoss):
     The mean and the full covariance of each class are estimated over ProCo's windows: the previous epoch and this one.
     """
 
-    def __init__(
-        self,
-        class_counts: ClassCounts,
-        dim: int = 128,
-        temperature: float = 0.1,
-        *,
-        prior: bool = True,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(class_counts, dim, temperature, prior=prior, reduction=reduction)
-        device = self.class_counts.device
-        self.moments = ClassMoments(self.num_classes, dim).to(device)
-        self.second_moments = ClassMoments(self.num_classes, dim * dim).to(device)
+    def begin(self) -> None:
+        """Begin with empty sums."""
+        self.moments = ClassMoments(self.num_classes, self.dim)
+        self.second_moments = ClassMoments(self.num_classes, self.dim**2)
 
     def scores(self, embeddings: Tensor) -> Tensor:
         """Return the logarithms of the expectations."""

@@ -122,7 +122,7 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
     advice = "" if advise is None else advise(trainer.batch_size)
     for note in filter(None, [advice, trainer.caution(), *dataset.notes]):
         console.print(f"note: {note}")
-    if resume and not folder.checkpoint_file.exists() and not folder.teacher.is_begun:
+    if resume and not (folder.checkpoint_file.exists() or folder.weights_file.exists() or folder.teacher.is_begun):
         console.print("note: there is no checkpoint yet; training begins again.")
     try:
         with noted_interrupts() as stop, progress_for(console, stop) as listener:

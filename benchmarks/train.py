@@ -44,15 +44,15 @@ from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.method import Targets, Term, WeightedTerm
 from proco.methods.proco import ProCo
 from proco.models.network import Network, Outputs
-from proco.optim import SGD, learning_rate
+from proco.optim import learning_rate
 from proco.training.device import find_device, set_precision
 from proco.training.lanes import in_lanes, wait_for
-from proco.training.learner import Learner, Step
 from proco.training.loader import Batch
 from proco.training.pixels import normalisation
 from proco.training.recipes import load_recipe
 from proco.training.settings import TrainConfig
-from proco.training.trainer import Trainer
+from proco.training.setup import Setup
+from proco.training.stage_training import StageTraining
 
 IMAGES = 10_847  # of CIFAR-100-LT at imbalance 100
 LANE_EPOCHS = 3  # of a turn, so that runs side by side get out of step, as they do in the long run
@@ -85,7 +85,7 @@ def recipe(backbone: str, batch_size: int, **engine: Any) -> TrainConfig:
 
 
 class Loop:
-    """Our loop, put together as the trainer does it."""
+    """Our loop, of the parts that the trainer has."""
 
     def __init__(
         self, config: TrainConfig, dataset: Dataset, *, with_kernels: bool = True, with_loss: bool = True
@@ -95,20 +95,17 @@ class Loop:
         on_gpu = self.device.type == "cuda"
         self.stream = torch.cuda.Stream(self.device) if on_gpu else None  # type: ignore[no-untyped-call]
         with self._as_set():
-            self.trainer = Trainer(config, dataset)
-            (stage,) = self.trainer.stages
+            self.setup = Setup(config, dataset)
             if not with_loss:
-                stage = replace(stage, terms={"nothing": WeightedTerm(1.0, Nothing())})
-            self.learner = Learner(self.trainer.network, stage, self.trainer.autocast).to(self.device)
-            self.optimizer = SGD(self.learner.parameters(), config.optim)
-            self.step = Step(self.learner, self.optimizer, None, graph=config.engine.graph and on_gpu)
-            (self.loader,) = self.trainer.loaders
+                (stage,) = self.setup.stages
+                self.setup.stages = (replace(stage, terms={"nothing": WeightedTerm(1.0, Nothing())}),)
+            self.training = StageTraining(self.setup, 0, teacher=None)
             self.upcoming: Iterator[Batch] | None = None
 
     def views(self) -> list[Batch]:
         """Return the batches of an epoch."""
         with self._as_set():
-            return list(self.loader.batches(self.num_epochs))
+            return list(self.training.loader.batches(self.num_epochs))
 
     def train_on(self, batches: Iterable[Batch], *, begin_next: bool = False) -> Tensor:
         """Return the values of the terms and the accuracy of every step, (steps, T + 1), on the CPU.
@@ -116,23 +113,23 @@ class Loop:
         begin_next: begin the views of the next epoch before waiting for this one, as the trainer does.
         """
         with self._as_set():
-            self.optimizer.rate.fill_(learning_rate(self.config.optim, self.num_epochs, self.config.epochs))
-            self.learner.start_epoch()
-            values = torch.stack([self.step(batch).clone() for batch in batches])
-            self.upcoming = self.loader.begin(self.num_epochs + 1) if begin_next else None
+            self.training.optimizer.rate.fill_(learning_rate(self.config.optim, self.num_epochs, self.config.epochs))
+            self.training.learner.start_epoch()
+            values = torch.stack([self.training.step(batch).clone() for batch in batches])
+            self.upcoming = self.training.loader.begin(self.num_epochs + 1) if begin_next else None
             wait_for(self.device)
             return values.cpu()
 
     def epoch(self) -> Tensor:
         """Train for an epoch, its views made on the way."""
-        values = self.train_on(self.upcoming or self.loader.batches(self.num_epochs), begin_next=True)
+        values = self.train_on(self.upcoming or self.training.loader.batches(self.num_epochs), begin_next=True)
         self.num_epochs += 1
         return values
 
     def evaluate(self) -> None:
         """Evaluate on the test split."""
         with self._as_set():
-            self.trainer.evaluate("test")
+            self.setup.evaluate("test")
 
     @contextmanager
     def _as_set(self) -> Iterator[None]:
@@ -268,7 +265,7 @@ def set_up(config: TrainConfig, dataset: Dataset) -> tuple[Loop, float]:
     """Return a loop that has taken its first step, and the seconds until then."""
     started = time.perf_counter()
     loop = Loop(config, dataset)
-    loop.train_on(islice(loop.loader.batches(0), 1))
+    loop.train_on(islice(loop.training.loader.batches(0), 1))
     return loop, time.perf_counter() - started
 
 
@@ -310,8 +307,8 @@ def speeds(
     ours.epoch()  # warm up
     plain.epoch()
     turns: dict[str, Callable[[], object]] = {"ours": ours.epoch, **variants, "plain": plain.epoch}
-    steps = dict.fromkeys(turns, len(ours.loader)) | {"plain": plain.steps}
-    steps |= {name: lanes * LANE_EPOCHS * len(ours.loader) for name, lanes in LANES.items()}
+    steps = dict.fromkeys(turns, len(ours.training.loader)) | {"plain": plain.steps}
+    steps |= {name: lanes * LANE_EPOCHS * len(ours.training.loader) for name, lanes in LANES.items()}
     times = interleaved_ms(turns, ours.device, seconds=seconds)
     per_second = {name: 1e3 * steps[name] / times[name] for name in turns}
     what = {name: f"ours, {name}" for name in variants} | {"plain": f"plain, {plain.batches.num_workers} workers"}
@@ -319,7 +316,7 @@ def speeds(
         {
             "what": what.get(name, name),
             "steps/s": rate,
-            "images/s": rate * ours.loader.batch_size,
+            "images/s": rate * ours.training.loader.batch_size,
             "ms a step": 1e3 / rate,
             "ratio": rate / per_second["plain"],
         }

@@ -46,13 +46,13 @@ def test_tables(tmp_path: Path) -> None:
 def test_plain_loop_takes_the_steps_of_ours(dataset: Dataset) -> None:
     config = train.recipe("resnet8", 4, device="cpu", precision="float64")
     ours, plain = train.Loop(config, dataset), train.PlainLoop(config, dataset, CPU, workers=0)
-    plain.network.load_state_dict(ours.trainer.network.state_dict())
+    plain.network.load_state_dict(ours.setup.network.state_dict())
     for module in (plain.network, plain.proco):
         module.double().train()
     mean, std = (torch.tensor(values).double().view(3, 1, 1) for values in (config.data.mean, config.data.std))
-    ours.learner.start_epoch()
+    ours.training.learner.start_epoch()
     for batch in ours.views():
-        values = ours.step(batch)
+        values = ours.training.step(batch)
         loss = plain.step([(view / 255 - mean) / std for view in batch.views], batch.targets.labels)
         torch.testing.assert_close(loss, values[:2].sum(), rtol=1e-5, atol=0)
 
@@ -60,7 +60,7 @@ def test_plain_loop_takes_the_steps_of_ours(dataset: Dataset) -> None:
 def test_both_loops_train(dataset: Dataset) -> None:
     config = train.recipe("resnet8", 8, device="cpu")
     ours, plain = train.Loop(config, dataset), train.PlainLoop(config, dataset, CPU, workers=0)
-    weights = {ours: ours.optimizer.learning, plain: plain.optimizer.param_groups[0]["params"]}
+    weights = {ours: ours.training.optimizer.learning, plain: plain.optimizer.param_groups[0]["params"]}
     for loop, columns in ((ours, (3,)), (plain, ())):
         before = [parameter.clone() for parameter in weights[loop]]
         for _ in range(2):
@@ -97,12 +97,12 @@ def test_every_variant_has_a_row(dataset: Dataset, monkeypatch: pytest.MonkeyPat
 
 def test_next_to_no_loss_still_has_gradients_everywhere(dataset: Dataset) -> None:
     loop = train.Loop(train.recipe("resnet8", 8, device="cpu"), dataset, with_loss=False)
-    assert [type(term) for term in loop.learner.terms] == [train.Nothing]
+    assert [type(term) for term in loop.training.learner.terms] == [train.Nothing]
     # Weight decay too would set momenta going.
-    loop.optimizer.config = replace(loop.optimizer.config, weight_decay=0.0)
+    loop.training.optimizer.config = replace(loop.training.optimizer.config, weight_decay=0.0)
     loop.epoch()
-    momenta = loop.optimizer.state_dict().values()
-    assert len(momenta) == len(list(loop.learner.parameters()))
+    momenta = loop.training.optimizer.state_dict().values()
+    assert len(momenta) == len(list(loop.training.learner.parameters()))
     assert all(momentum.abs().sum() > 0 for momentum in momenta)
 
 

@@ -50,15 +50,15 @@ def train(name: str) -> dict[str, Any]:
         teacher=TEACHER if name == "taught" else None,
     )
     trainer = Trainer(config, make_tiny_dataset())
-    assert trainer.average is not None
+    assert trainer.setup.average is not None
     with TemporaryDirectory() as path:
         folder = RunFolder(Path(path) / "run")
         trainer.fit(folder)
         records = folder.records() if folder.is_finished else []
     return {
-        "network": dict(trainer.network.state_dict()),
-        "average": dict(trainer.average.state_dict()),
-        "terms": dict(trainer.terms.state_dict()),
+        "network": dict(trainer.setup.network.state_dict()),
+        "average": dict(trainer.setup.average.state_dict()),
+        "terms": dict(trainer.setup.terms.state_dict()),
         "losses": [record["losses"] for record in records],
         "test": [record["test"]["top1"] for record in records],
     }

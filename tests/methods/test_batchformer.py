@@ -117,9 +117,9 @@ def test_what_is_of_the_base_stays_so() -> None:
 def test_a_run_keeps_no_transformer_and_its_predictions_do_not_see_the_batch(tmp_path: Path) -> None:
     config = small_run(BatchFormer(views=(Plain(),)), optim=OptimConfig(lr=0.1))
     trainer = Trainer(config, make_tiny_dataset())
-    drawn = {name: value.clone() for name, value in trainer.terms.state_dict().items()}
+    drawn = {name: value.clone() for name, value in trainer.setup.terms.state_dict().items()}
     trainer.fit(RunFolder(tmp_path / "run"))
-    learnt = trainer.terms.state_dict()
+    learnt = trainer.setup.terms.state_dict()
     moved = [name for name in drawn if not torch.equal(drawn[name], learnt[name])]
     assert any("transformer.layer.linear1" in name for name in moved)  # terms learn with the network
     assert not any("transformer" in name for name in RunFolder(tmp_path / "run").load_weights())

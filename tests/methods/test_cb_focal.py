@@ -55,16 +55,16 @@ def test_an_untrained_network_loses_little() -> None:
 
 def test_it_learns(tmp_path: Path) -> None:
     trainer = make_trainer(lr=0.1)
-    assert isinstance(trainer.network.classifier, RareEventClassifier)
+    assert isinstance(trainer.setup.network.classifier, RareEventClassifier)
     assert trainer.fit(RunFolder(tmp_path / "run"))["top1"] > 80
 
 
 def test_weight_decay_leaves_the_bias_alone() -> None:
     """Without gradients all else shrinks by what decays it."""
     trainer = make_trainer(lr=0.1, weight_decay=0.5)
-    head = trainer.network.classifier
-    learner = Learner(trainer.network, trainer.stages[0], None)
-    optimizer = SGD(learner.parameters(), trainer.config.optim, learner.without_decay())
+    head = trainer.setup.network.classifier
+    learner = Learner(trainer.setup.network, trainer.setup.stages[0], None)
+    optimizer = SGD(learner.parameters(), trainer.setup.config.optim, learner.without_decay())
     weight, bias = head.weight.detach().clone(), head.bias.detach().clone()
     for parameter in learner.parameters():
         parameter.grad = torch.zeros_like(parameter)

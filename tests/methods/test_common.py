@@ -316,11 +316,10 @@ def test_a_run_resumes_to_the_same_bits_and_is_what_is_read_back(name: str, tmp_
     """Killed in the middle of its last epoch, where methods with several stages are in the last of them."""
     dataset, config = make_tiny_dataset(), small_run(short(every_method()[name]))
     whole, killed = (RunFolder(tmp_path / part) for part in ("whole", "killed"))
-    trainer = Trainer(config, dataset)
-    trainer.fit(whole)
+    Trainer(config, dataset).fit(whole)
     again = Trainer(config, dataset)
     with pytest.raises(PowerCutError):
-        again.fit(killed, PowerCut(again.epochs - 1, 2))
+        again.fit(killed, PowerCut(again.setup.epochs - 1, 2))
     Trainer(config, dataset).fit(killed, resume=True)
     assert killed.weights_file.read_bytes() == whole.weights_file.read_bytes()
     classifier = Classifier.of(whole, "cpu")

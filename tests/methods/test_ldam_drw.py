@@ -107,7 +107,7 @@ class _Watcher(Silent):
         self.weights: list[list[float]] = []
 
     def on_epoch(self, record: dict[str, object]) -> None:
-        term = self.trainer.stages[0].terms["ldam_drw"].term
+        term = self.trainer.setup.stages[0].terms["ldam_drw"].term
         assert isinstance(term, DeferredWeights)
         self.weights.append(term.criterion.class_weights.tolist())
         if len(self.weights) - 1 == self.last:

@@ -15,6 +15,7 @@ from proco.methods.supcon import SupCon
 from proco.models.heads import NearestMeanClassifier
 from proco.models.network import NetworkConfig, Outputs
 from proco.training.run_folder import RunFolder
+from proco.training.setup import Setup
 from proco.training.trainer import Trainer
 
 TASK = Task(torch.tensor([40, 10, 3]), num_features=8, hidden=8, dim=6)
@@ -44,7 +45,7 @@ def test_a_run_predicts_by_the_means_of_its_last_features(
     )
     dataset = make_tiny_dataset()
     summary = Trainer(config, dataset).fit(RunFolder(tmp_path / "run"))
-    restored = Trainer(config, dataset).network
+    restored = Setup(config, dataset).network
     restored.load_state_dict(RunFolder(tmp_path / "run").load_weights())
     restored.eval()
     train, test = dataset.splits["train"], dataset.splits["test"]

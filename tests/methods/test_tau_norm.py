@@ -50,7 +50,7 @@ def test_a_run_predicts_by_weights_of_one_length(tmp_path: Path) -> None:
     summary = trainer.fit(RunFolder(tmp_path / "run"))
     test = dataset.splits["test"]
     with torch.no_grad():
-        features = trainer.network.eval()(test.images.pixels).features
-    weight = trainer.network.classifier.weight.detach()
+        features = trainer.setup.network.eval()(test.images.pixels).features
+    weight = trainer.setup.network.classifier.weight.detach()
     predicted = linear(features, weight / weight.norm(dim=1, keepdim=True)).argmax(dim=1)
     assert (predicted == test.labels).float().mean().item() * 100 == pytest.approx(summary["top1"])

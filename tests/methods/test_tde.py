@@ -19,6 +19,7 @@ from proco.models.network import Network, NetworkConfig, Outputs
 from proco.models.normalise import Normalise
 from proco.training.recipes import load_recipe
 from proco.training.run_folder import RunFolder
+from proco.training.setup import Setup
 from proco.training.trainer import Trainer
 
 TASK = Task(torch.tensor([40, 10, 3]), num_features=8, hidden=8, dim=6)
@@ -80,7 +81,7 @@ def test_a_run_keeps_the_mean_with_its_weights_and_predicts_without_it(tmp_path:
     config = small_run(Tde(views=(Weak(padding=1),)), epochs=3)
     dataset = make_tiny_dataset()
     summary = Trainer(config, dataset).fit(RunFolder(tmp_path / "run"))
-    network = Trainer(config, dataset).network
+    network = Setup(config, dataset).network
     network.load_state_dict(RunFolder(tmp_path / "run").load_weights())
     head = network.eval().classifier
     assert isinstance(head, CausalClassifier)

@@ -28,6 +28,7 @@ from proco.training.classifier import Classifier
 from proco.training.journal import Silent
 from proco.training.run_folder import RunFolder
 from proco.training.settings import TrainConfig
+from proco.training.setup import Setup
 from proco.training.trainer import Trainer
 
 ALL = [kind for kind in Method.registry.values() if issubclass(kind, TwoStage)]
@@ -68,7 +69,7 @@ def logits_of(network: Network) -> Tensor:
 
 def train(method: TwoStage, path: Path, **changes: Any) -> tuple[Trainer, Between]:
     trainer = Trainer(small_config(method, **changes), make_tiny_dataset())
-    between = Between(trainer.network)
+    between = Between(trainer.setup.network)
     trainer.fit(RunFolder(path), between)
     return trainer, between
 
@@ -78,16 +79,16 @@ def test_only_what_the_second_stage_is_for_changes_in_it(kind: type[TwoStage], t
     """To the bit, statistics of batch norms too."""
     trainer, between = train(kind(), tmp_path / "run")
     assert any("running_mean" in name for name in between.state)
-    for name, value in trainer.network.state_dict().items():
+    for name, value in trainer.setup.network.state_dict().items():
         assert torch.equal(value, between.state[name]) != is_within(name, kind.second_learning), name
     records = RunFolder(tmp_path / "run").records()
     assert [record["stage"] for record in records] == [0] * FIRST + [1] * SECOND
-    assert set(records[-1]["losses"]) == {trainer.config.method.name}
+    assert set(records[-1]["losses"]) == {trainer.setup.config.method.name}
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_the_backbone_learns_in_the_first_stage(kind: type[TwoStage], tmp_path: Path) -> None:
-    drawn = Trainer(small_config(kind()), make_tiny_dataset()).network.state_dict()
+    drawn = Setup(small_config(kind()), make_tiny_dataset()).network.state_dict()
     _, between = train(kind(), tmp_path / "run")
     moved = {name for name, value in between.state.items() if not torch.equal(value, drawn[name])}
     assert any(name.startswith("backbone.") for name in moved)
@@ -100,7 +101,7 @@ def test_a_classifier_that_is_trained_anew_begins_anew(tmp_path: Path) -> None:
     heads = {}
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         trainer, between = train(Crt(classifier_lr=0.0), tmp_path / name, seed=seed)
-        heads[name] = trainer.network.classifier.weight
+        heads[name] = trainer.setup.network.classifier.weight
         assert not torch.allclose(heads[name], between.state["classifier.weight"], atol=1e-2)
     assert torch.equal(heads["a"], heads["b"])
     assert not torch.equal(heads["a"], heads["c"])
@@ -109,7 +110,7 @@ def test_a_classifier_that_is_trained_anew_begins_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [Lws, DisAlign, Gcl])
 def test_a_second_stage_that_goes_on_begins_where_the_first_ended(kind: type[TwoStage], tmp_path: Path) -> None:
     trainer, between = train(kind(classifier_lr=0.0), tmp_path / "run")
-    assert torch.equal(logits_of(trainer.network), between.logits)
+    assert torch.equal(logits_of(trainer.setup.network), between.logits)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -117,9 +118,9 @@ def test_every_expert_has_a_second_stage(kind: type[TwoStage], tmp_path: Path) -
     network = NetworkConfig(backbone="resnet8", options={"experts": 2}, hidden=16, dim=16)
     config = replace(small_config(kind()), network=network)
     trainer = Trainer(config, make_tiny_dataset())
-    between = Between(trainer.network)
+    between = Between(trainer.setup.network)
     trainer.fit(RunFolder(tmp_path / "run"), between)
-    for name, value in trainer.network.state_dict().items():
+    for name, value in trainer.setup.network.state_dict().items():
         of_one = re.sub(r"^classifier\.[01]\.", "classifier.", name)
         assert torch.equal(value, between.state[name]) != is_within(of_one, kind.second_learning), name
 
@@ -142,8 +143,8 @@ def test_what_is_read_back_predicts_as_the_run_did(kind: type[TwoStage], tmp_pat
     trainer, _ = train(kind(), tmp_path / "run")
     pixels = make_tiny_dataset().splits["test"].images.pixels  # type: ignore[attr-defined]
     with torch.no_grad():
-        outputs = trainer.network.eval()(pixels)
-    expected = trainer.config.method.predict(outputs, trainer.class_counts)
+        outputs = trainer.setup.network.eval()(pixels)
+    expected = trainer.setup.config.method.predict(outputs, trainer.setup.class_counts)
     torch.testing.assert_close(Classifier.of(tmp_path / "run", "cpu")(pixels), expected, rtol=0, atol=0)
 
 
@@ -174,7 +175,7 @@ def test_any_method_of_one_classifier_may_come_first(kind: type[Decoupled], tmp_
     assert set(first.terms) == {"logit_adjustment"}
     assert term.term.criterion.tau == 2.0
     trainer, _ = train(kind(first=BatchFormer()), tmp_path / "run")
-    assert trainer.epochs == FIRST + SECOND
+    assert trainer.setup.epochs == FIRST + SECOND
 
 
 @pytest.mark.parametrize("kind", DECOUPLED)

@@ -84,16 +84,17 @@ def test_recipe_takes_a_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None
         engine=EngineConfig(device="cpu"),
     )
     trainer = Trainer(small, generated(config.data.source.registry.name_of(type(config.data.source))))
-    teacher = trainer.teacher and Teacher(trainer.teacher.network, config.method, trainer.class_counts)
-    for stage, loader in zip(trainer.stages, trainer.loaders, strict=True):
-        trainer.network.requires_grad_(True)
-        learner = Learner(trainer.network, stage, None)
+    setup = trainer.setup
+    teacher = trainer.teacher and Teacher(trainer.teacher.setup.network, config.method, setup.class_counts)
+    for stage, loader in zip(setup.stages, setup.loaders, strict=True):
+        setup.network.requires_grad_(True)
+        learner = Learner(setup.network, stage, None)
         learner.start_epoch(0.0)
         step = Step(learner, SGD(learner.parameters(), replace(config.optim, **stage.optim)), None, teacher)
-        before = {name: weight.detach().clone() for name, weight in trainer.network.named_parameters()}
+        before = {name: weight.detach().clone() for name, weight in setup.network.named_parameters()}
         values = step(next(loader.batches(0)))
         assert values.isfinite().all()
-        for name, weight in trainer.network.named_parameters():
+        for name, weight in setup.network.named_parameters():
             if not weight.requires_grad:
                 assert torch.equal(weight, before[name]), name
             elif weight.dim() > 1:

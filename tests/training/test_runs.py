@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from tests.training.test_trainer import small_config
+from tests.training.small import small_config
 
 from proco.data.arrays import Arrays
 from proco.data.dataset import Dataset

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from tests.training.small import small_config
 from tests.training.test_runs import npz_config
-from tests.training.test_trainer import small_config
 
 from proco.augment import Plain
 from proco.config import as_settings, merge
@@ -30,6 +30,7 @@ from proco.training.ledger import entry_of
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.runs import fit_or_reuse
 from proco.training.settings import EngineConfig, TeacherConfig, TrainConfig
+from proco.training.setup import Setup
 from proco.training.teacher import Teacher, is_taught
 from proco.training.trainer import Trainer
 
@@ -91,8 +92,8 @@ def test_only_stages_in_which_the_classifier_learns_are_taught(tiny_dataset: Dat
     """Before its turn it is as it was drawn."""
     config = replace(CONFIG, method=SupCon(classifier_epochs=1), teacher=TeacherConfig())
     trainer = Trainer(config, tiny_dataset)
-    assert [set(stage.terms) for stage in trainer.stages] == [{"supcon"}, {"logit_adjustment", "distillation"}]
-    assert [is_taught(stage) for stage in trainer.stages] == [False, True]
+    assert [set(stage.terms) for stage in trainer.setup.stages] == [{"supcon"}, {"logit_adjustment", "distillation"}]
+    assert [is_taught(stage) for stage in trainer.setup.stages] == [False, True]
 
 
 class _Told(Silent):
@@ -228,7 +229,7 @@ def test_teacher_predicts_by_the_method_it_was_trained_by(tiny_dataset: Dataset,
 @pytest.mark.parametrize("temperature", [1.0, 4.0])
 def test_settings_of_a_teacher_reach_its_term(tiny_dataset: Dataset, temperature: float) -> None:
     teacher = TeacherConfig(weight=0.25, temperature=temperature)
-    weighted = Trainer(small_config(teacher=teacher), tiny_dataset).stages[0].terms["distillation"]
+    weighted = Setup(small_config(teacher=teacher), tiny_dataset).stages[0].terms["distillation"]
     assert (weighted.weight, weighted.term.temperature) == (0.25, temperature)
 
 

@@ -11,43 +11,21 @@ from typing import Any
 import pytest
 import torch
 from tests.training.power_cut import PowerCut, PowerCutError
+from tests.training.small import PROCO, fit, small_config
 
-from proco.augment import Plain, Sim, Weak
+from proco.augment import Weak
 from proco.data.dataset import Dataset
 from proco.data.images import ArrayImages
-from proco.errors import ConfigError, DataError
+from proco.errors import ConfigError
 from proco.evaluation.metrics import Evaluation
-from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.logit_adjustment import LogitAdjustment
-from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
-from proco.methods.method import Method, Targets
-from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
 from proco.methods.supcon import SupCon
-from proco.methods.tde import Tde
 from proco.models.network import Network, NetworkConfig
-from proco.optim import SGD, OptimConfig
 from proco.training.journal import Silent
 from proco.training.run_folder import RunError, RunFolder
-from proco.training.settings import EngineConfig, TeacherConfig, TrainConfig
+from proco.training.settings import TrainConfig
 from proco.training.trainer import Trainer
-
-PROCO = ProCo(views=(Weak(padding=1), Sim(scale=(0.5, 1.0)), Sim(scale=(0.5, 1.0))))
-
-
-def small_config(method: Method = PROCO, **changes: Any) -> TrainConfig:
-    return TrainConfig(
-        method=method,
-        network=NetworkConfig(backbone="resnet8", hidden=16, dim=16),
-        optim=OptimConfig(lr=0.1, schedule="cosine"),
-        engine=EngineConfig(device="cpu", checkpoint_seconds=0),
-        batch_size=16,
-        **({"epochs": 4} | changes),
-    )
-
-
-def fit(config: TrainConfig, dataset: Dataset, path: Path) -> dict[str, Any]:
-    return Trainer(config, dataset).fit(RunFolder(path))
 
 
 def test_proco_learns_the_colours(tiny_dataset: Dataset, tmp_path: Path) -> None:
@@ -84,11 +62,11 @@ def test_summary_is_what_the_saved_weights_give(tiny_dataset: Dataset, tmp_path:
     config = small_config()
     summary = fit(config, tiny_dataset, tmp_path / "run")
     trainer = Trainer(config, tiny_dataset)
-    trainer.network.load_state_dict(RunFolder(tmp_path / "run").load_weights())
-    trainer.network.eval()
+    trainer.setup.network.load_state_dict(RunFolder(tmp_path / "run").load_weights())
+    trainer.setup.network.eval()
     test = tiny_dataset.splits["test"]
     with torch.no_grad():
-        logits = trainer.network(test.images.pixels).logits
+        logits = trainer.setup.network(test.images.pixels).logits
     evaluation = Evaluation(4, tiny_dataset.class_counts)
     evaluation.update(logits, test.labels)
     assert evaluation.metrics().top1 == summary["top1"]
@@ -253,11 +231,6 @@ def test_deterministic_mode_is_that_of_the_run_alone(
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-def test_nothing_to_evaluate_on_is_refused(tiny_dataset: Dataset) -> None:
-    with pytest.raises(ConfigError, match="nothing to evaluate on"):
-        Trainer(small_config(), replace(tiny_dataset, splits={"train": tiny_dataset.splits["train"]}))
-
-
 def test_checkpoint_of_other_settings_is_refused(tiny_dataset: Dataset, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     with pytest.raises(PowerCutError):
@@ -277,26 +250,13 @@ def test_checkpoint_of_other_settings_is_refused(tiny_dataset: Dataset, tmp_path
         Trainer(small_config(), tiny_dataset).fit(folder, resume=True)
 
 
-def test_a_standardised_classifier_needs_two_images(tiny_dataset: Dataset) -> None:
-    config = small_config(CrossEntropy(views=(Plain(),)))
-    config = replace(config, network=replace(config.network, classifier="standardised"), batch_size=1)
-    with pytest.raises(ConfigError, match="needs batches of 2 images at least"):
-        Trainer(config, tiny_dataset)
-
-
-def test_infinite_loss_stops_the_run_and_names_the_term(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    config = replace(small_config(), optim=OptimConfig(lr=1e30, warmup=0.0))
-    with pytest.raises(RunError, match=r"logit_adjustment became (nan|inf) in epoch 1, step \d+; no checkpoint"):
-        fit(config, tiny_dataset, tmp_path / "run")
-
-
 def test_average_is_what_is_evaluated(tiny_dataset: Dataset, tmp_path: Path) -> None:
     trainer = Trainer(small_config(ema=0.99), tiny_dataset)
-    assert trainer.average is not None
+    assert trainer.setup.average is not None
     trainer.fit(RunFolder(tmp_path / "run"))
     saved = RunFolder(tmp_path / "run").load_weights()
-    assert torch.equal(saved["classifier.weight"], trainer.average.network.classifier.weight)
-    assert not torch.equal(saved["classifier.weight"], trainer.network.classifier.weight)
+    assert torch.equal(saved["classifier.weight"], trainer.setup.average.network.classifier.weight)
+    assert not torch.equal(saved["classifier.weight"], trainer.setup.network.classifier.weight)
 
 
 def test_average_is_evaluated_with_statistics_of_its_own(tiny_dataset: Dataset, tmp_path: Path) -> None:
@@ -309,10 +269,10 @@ def test_average_is_evaluated_with_statistics_of_its_own(tiny_dataset: Dataset, 
     assert unlike
     assert all(name.endswith(("running_mean", "running_var", "num_batches_tracked")) for name in unlike)
     # Of the stem they are known without the network: means over the batches of the last epoch.
-    backbone = trainer.average.network.backbone  # type: ignore[union-attr]
-    views = [batch.views.flatten(0, 1) for batch in trainer.loaders[0].batches(1)]
+    backbone = trainer.setup.average.network.backbone  # type: ignore[union-attr]
+    views = [batch.views.flatten(0, 1) for batch in trainer.setup.loaders[0].batches(1)]
     with torch.no_grad():
-        hidden = [backbone.stem(trainer.network.normalise(images)) for images in views]
+        hidden = [backbone.stem(trainer.setup.network.normalise(images)) for images in views]
     expected = torch.stack([values.mean(dim=(0, 2, 3)) for values in hidden]).mean(0)
     torch.testing.assert_close(renewed["backbone.stem_norm.running_mean"], expected, rtol=1e-4, atol=1e-5)
     with pytest.raises(ConfigError, match="set ema too"):
@@ -328,9 +288,9 @@ def test_where_the_head_alone_learns_the_average_is_of_that_stage(
     config = small_config(method, ema=0.9999, epochs=6, renew_statistics=renew)
     config = replace(config, network=replace(config.network, classifier="standardised"))
     trainer = Trainer(config, tiny_dataset)
-    drawn = {name: value.clone() for name, value in trainer.network.state_dict().items()}
+    drawn = {name: value.clone() for name, value in trainer.setup.network.state_dict().items()}
     trainer.fit(RunFolder(tmp_path / "run"))
-    kept, last = RunFolder(tmp_path / "run").load_weights(), trainer.network.state_dict()
+    kept, last = RunFolder(tmp_path / "run").load_weights(), trainer.setup.network.state_dict()
 
     def distance(name: str, other: dict[str, torch.Tensor]) -> float:
         return float((kept[name].cpu() - other[name].cpu()).double().norm())
@@ -339,24 +299,6 @@ def test_where_the_head_alone_learns_the_average_is_of_that_stage(
     assert {"backbone", "classifier"} <= {name.split(".")[0] for name in moved}
     for name in moved:
         assert distance(name, last) < 0.2 * distance(name, drawn), name
-
-
-def test_post_hoc_adjustment_subtracts_the_prior(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    plain = Trainer(small_config(CrossEntropy(views=(Plain(),))), tiny_dataset)
-    adjusted = Trainer(small_config(LogitAdjustmentPosthoc(views=(Plain(),), tau=1.0)), tiny_dataset)
-    outputs = plain.network.eval()(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
-    counts = tiny_dataset.class_counts
-    difference = plain.config.method.predict(outputs, counts) - adjusted.config.method.predict(outputs, counts)
-    torch.testing.assert_close(difference[0].exp(), counts / counts.sum(), rtol=1e-4, atol=1e-5)
-
-
-def test_sampler_of_the_method_reaches_the_batches(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    balanced = replace(PROCO, sampler="class_balanced")
-    trainer = Trainer(small_config(balanced, epochs=1), tiny_dataset)
-    trainer.fit(RunFolder(tmp_path / "run"))
-    seen = trainer.terms[0]["proco"].term.criterion.moments.counts  # two views of each image drawn
-    assert seen.sum() == 2 * 48
-    assert seen[3] > 2 * 4  # more often than the rarest class has images
 
 
 def test_frequency_of_evaluation(tiny_dataset: Dataset, tmp_path: Path) -> None:
@@ -369,76 +311,12 @@ def test_frequency_of_evaluation(tiny_dataset: Dataset, tmp_path: Path) -> None:
     assert ["test" in record for record in RunFolder(tmp_path / "second").records()] == [False, False, True, True, True]
 
 
-def test_first_loss_is_the_entropy_of_the_prior(tiny_dataset: Dataset) -> None:
-    """A classifier that knows nothing, and says so, has H(labels of the batch, prior)."""
-    trainer = Trainer(small_config(LogitAdjustment(views=(Plain(),))), tiny_dataset)
-    with torch.no_grad():
-        trainer.network.classifier.weight.zero_()
-        trainer.network.classifier.bias.zero_()
-    (weighted,) = trainer.stages[0].terms.values()
-    train = tiny_dataset.splits["train"]
-    outputs = trainer.network(train.images.pixels)
-    share = (tiny_dataset.class_counts / 57).tolist()
-    entropy = -sum(p * math.log(p) for p in share)
-    assert weighted.term([outputs], Targets.of(train.labels), trainer.network.classifier).item() == pytest.approx(
-        entropy, rel=1e-5
-    )
-
-
 def test_caller_keeps_its_random_numbers(tiny_dataset: Dataset, tmp_path: Path) -> None:
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
     fit(small_config(epochs=1), tiny_dataset, tmp_path / "run")
     assert torch.equal(torch.rand(1), expected)
-
-
-def test_automatic_batch_scales_the_learning_rate(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    config = replace(small_config(epochs=2), batch_size="auto", optim=OptimConfig(lr=0.8, schedule="constant"))
-    fit(config, tiny_dataset, tmp_path / "run")
-    assert [record["lr"] for record in RunFolder(tmp_path / "run").records()] == [0.05, 0.05]
-
-
-@pytest.mark.parametrize(("batch_size", "rate"), [(None, 0.0625), (24, 1.0)])
-def test_stage_may_have_batches_of_its_own(
-    tiny_dataset: Dataset, tmp_path: Path, went: list[str], batch_size: int | None, rate: float
-) -> None:
-    method = SupCon(views=PROCO.views, classifier_epochs=1, classifier_lr=1.0, classifier_batch_size=batch_size)
-    config = replace(small_config(method, epochs=1), batch_size="auto")
-    fit(config, tiny_dataset, tmp_path / "run")
-    assert len(went) == 3 + 48 // (batch_size or 16)
-    assert RunFolder(tmp_path / "run").records()[1]["lr"] == rate  # scaled only where the run looks for its batch
-
-
-def test_warm_up_by_steps_reaches_every_step(
-    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rates: list[float] = []
-    step = SGD.step
-    monkeypatch.setattr(SGD, "step", lambda self: (rates.append(float(self.rate)), step(self)))
-    optim = OptimConfig(lr=0.1, schedule="constant", warmup=0.5, warmup_by="step")
-    fit(replace(small_config(epochs=2), optim=optim), tiny_dataset, tmp_path / "run")
-    steps = len(rates) // 2
-    assert steps > 1
-    assert rates == pytest.approx([0.1 * (n + 1) / steps for n in range(steps)] + [0.1] * steps)
-    assert [record["lr"] for record in RunFolder(tmp_path / "run").records()] == pytest.approx([0.1, 0.1])
-
-
-@pytest.fixture
-def went(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What optimisers do: "uphill" and "step"."""
-    words: list[str] = []
-    uphill, step = SGD.uphill, SGD.step
-    monkeypatch.setattr(SGD, "uphill", lambda self: (words.append("uphill"), uphill(self))[1])
-    monkeypatch.setattr(SGD, "step", lambda self: (words.append("step"), step(self)))
-    return words
-
-
-def test_gradients_are_taken_uphill_in_the_last_epochs(tiny_dataset: Dataset, tmp_path: Path, went: list[str]) -> None:
-    optim = OptimConfig(lr=0.1, sharpness=0.05, sharpness_from=0.5)
-    fit(replace(small_config(epochs=4), optim=optim), tiny_dataset, tmp_path / "run")
-    half = went.count("step") // 2
-    assert went == ["step"] * half + ["uphill", "step"] * half
 
 
 def test_with_a_validation_split_the_test_is_looked_at_once(tiny_dataset: Dataset, tmp_path: Path) -> None:
@@ -458,41 +336,6 @@ def test_frozen_backbone_stays_in_the_epochs_of_its_classifier(tiny_dataset: Dat
     one, two = weights
     for name, value in one.items():
         assert torch.equal(value, two[name]) == (not name.startswith("classifier")), name
-
-
-def test_statistics_are_of_the_last_epoch_and_this_one(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    """ProCo forgets what is older: the terms hear of every epoch."""
-    trainer = Trainer(small_config(epochs=3), tiny_dataset)
-    trainer.fit(RunFolder(tmp_path / "run"))
-    moments = trainer.terms[0]["proco"].term.criterion.moments
-    assert moments.counts.sum() == 2 * 2 * 48  # two epochs, two views, 48 images
-    assert moments.running_counts.sum() == 2 * 48
-
-
-def test_each_stage_has_a_course_of_its_own(tiny_dataset: Dataset, tmp_path: Path, went: list[str]) -> None:
-    config = small_config(SupCon(views=PROCO.views, classifier_epochs=3, classifier_lr=1.0), epochs=3)
-    config = replace(config, optim=replace(config.optim, warmup=0.0, sharpness=0.05, sharpness_from=0.5))
-    folder = RunFolder(tmp_path / "run")
-    summary = Trainer(config, tiny_dataset).fit(folder)
-    cosine = [0.1 * (0.5 + share) for share in (math.sqrt(2) / 4, 0, -math.sqrt(2) / 4)]
-    rates = [record["lr"] for record in folder.records()]
-    assert rates == pytest.approx([*cosine, 1.0, 1.0, 0.04])  # 0.2 at each of 1.8 and 2.25, rounded, epochs
-    assert went == (["step"] * 6 + ["uphill", "step"] * 3) * 2  # the later half of each, rounded: 3 steps an epoch
-    assert summary["last_epoch"] == 5
-    checkpoint = folder.load_checkpoint()
-    assert checkpoint["images"] == 6 * 48
-    assert summary["images_per_second"] == pytest.approx(6 * 48 / checkpoint["train_seconds"])
-    assert 0 < checkpoint["train_seconds"] < summary["seconds"]
-
-
-def test_optimiser_of_a_stage_has_the_settings_of_the_stage(
-    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decays: list[float] = []
-    step = SGD.step
-    monkeypatch.setattr(SGD, "step", lambda self: (decays.append(self.config.weight_decay), step(self)))
-    fit(small_config(SupCon(views=PROCO.views, classifier_epochs=1), epochs=1), tiny_dataset, tmp_path / "run")
-    assert decays == [2e-4] * 3 + [0.0] * 3
 
 
 @pytest.mark.parametrize(("seconds", "written"), [(0, [1, 2, 3, 4, 5]), (3600, [1, 3, 5])])
@@ -523,25 +366,6 @@ def test_a_run_whose_checkpoint_is_gone_does_not_write_over_its_weights(tiny_dat
     assert len(folder.records()) == 4
 
 
-def test_a_run_says_what_it_trains_and_for_how_long(tiny_dataset: Dataset) -> None:
-    assert Trainer(small_config(), tiny_dataset).outline() == "proco: 4 epochs."
-    probe = Trainer(small_config(SupCon(views=PROCO.views, classifier_epochs=2)), tiny_dataset)
-    assert probe.outline() == "supcon: 4 epochs, then 2 of classifier alone."
-    taught = Trainer(small_config(teacher=TeacherConfig(run={"epochs": 1})), tiny_dataset)
-    assert taught.outline() == "proco, after its teacher: 4 epochs."
-
-
-def test_what_suits_only_some_data_is_said(tiny_dataset: Dataset) -> None:
-    assert Trainer(small_config(), tiny_dataset).caution() == ""
-    said = Trainer(small_config(Tde()), tiny_dataset).caution()
-    assert said.startswith("alpha=1.5 of tde is that of a hundred classes; with 4 it may take off")
-    assert Tde(alpha=0.25).caution(4, is_taught=False) == Tde().caution(100, is_taught=False) == ""
-    around = ProCo(classification=Tde())
-    assert around.caution(4, is_taught=False) == Tde().caution(4, is_taught=False)
-    assert "is to be taught" in ProCoPlus().caution(4, is_taught=False)
-    assert ProCoPlus().caution(4, is_taught=True) == ""
-
-
 class Spoiler(Silent):
     """Makes a weight infinite after the last step of the second epoch."""
 
@@ -557,30 +381,8 @@ class Spoiler(Silent):
 def test_infinite_weights_are_not_saved(tiny_dataset: Dataset, tmp_path: Path) -> None:
     trainer, folder = Trainer(small_config(), tiny_dataset), RunFolder(tmp_path / "run")
     with pytest.raises(RunError, match=r"classifier\.weight became infinite in epoch 2"):
-        trainer.fit(folder, Spoiler(trainer.network))
+        trainer.fit(folder, Spoiler(trainer.setup.network))
     assert folder.load_checkpoint()["epoch"] == 1  # the last good one
-
-
-class SeedListener(Silent):
-    """Hears by which seed each epoch draws."""
-
-    def __init__(self) -> None:
-        self.seeds: dict[int, int] = {}
-
-    def on_step(self, epoch: int, step: int, steps: int) -> None:
-        self.seeds.setdefault(epoch, torch.initial_seed())
-
-
-def test_random_numbers_of_the_network_are_the_epochs_own(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    """Dropout, of backbones that have it: other in every epoch, the same in every run of the seed."""
-    seeds = []
-    for number, seed in enumerate((0, 0, 1)):
-        heard = SeedListener()
-        torch.manual_seed(number)
-        Trainer(small_config(epochs=3, seed=seed), tiny_dataset).fit(RunFolder(tmp_path / f"{number}"), heard)
-        seeds.append(heard.seeds)
-    assert seeds[0] == seeds[1]
-    assert len({*seeds[0].values(), *seeds[2].values()}) == 6
 
 
 def test_summary_has_the_notes_and_warnings_of_the_data(
@@ -594,55 +396,9 @@ def test_summary_has_the_notes_and_warnings_of_the_data(
     assert summary["notes"] == ["some images were left out", *(f"1 of {size} files went bad" for size in sizes)]
 
 
-def test_what_a_method_pastes_reaches_the_batches(tiny_dataset: Dataset) -> None:
-    (loader,) = Trainer(small_config(ProCoPlus(views=PROCO.views)), tiny_dataset).loaders
-    assert (next(loader.batches(0)).targets.share < 1).any()
-
-
-def test_terms_too_compute_in_float64(tiny_dataset: Dataset) -> None:
-    config = small_config()
-    trainer = Trainer(replace(config, engine=replace(config.engine, precision="float64")), tiny_dataset)
-    state = {**trainer.network.state_dict(), **trainer.terms.state_dict()}
-    assert {value.dtype for value in state.values() if value.is_floating_point()} == {torch.float64}
-
-
 def test_seconds_are_those_that_have_passed(tiny_dataset: Dataset, tmp_path: Path) -> None:
     started = time.perf_counter()
     summary = fit(small_config(), tiny_dataset, tmp_path / "run")
     seconds = [record["seconds"] for record in RunFolder(tmp_path / "run").records()]
     assert seconds == sorted(seconds)
     assert 0 < seconds[0] < seconds[-1] == summary["seconds"] <= time.perf_counter() - started
-
-
-def test_data_of_the_callers_own_must_have_images_of_every_class(tiny_dataset: Dataset) -> None:
-    splits = {**tiny_dataset.splits, "train": tiny_dataset.splits["train"].subset(torch.arange(53))}
-    with pytest.raises(DataError, match="every class needs at least one training image; 'yellow'"):
-        Trainer(small_config(), replace(tiny_dataset, splits=splits))
-
-
-def test_decoding_has_the_threads_that_are_set(tiny_dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr("proco.training.trainer.set_decode_threads", asked.append)
-    config = small_config()
-    Trainer(replace(config, engine=replace(config.engine, workers=3)), tiny_dataset)
-    assert asked == [3]
-
-
-def test_ranks_draw_other_random_numbers_in_the_network(
-    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seeds: list[int] = []
-    for rank in (0, 1):
-        # Each as if alone, but for its number.
-        monkeypatch.setattr("proco.training.trainer.rank", lambda number=rank: number)
-        Trainer(small_config(epochs=1), tiny_dataset).fit(RunFolder(tmp_path / str(rank)), _SeedNoter(seeds))
-    assert len(seeds) == len(set(seeds)) == 2
-
-
-class _SeedNoter(Silent):
-    def __init__(self, seeds: list[int]) -> None:
-        self.seeds = seeds
-
-    def on_step(self, epoch: int, step: int, steps: int) -> None:
-        if step == 1:
-            self.seeds.append(torch.initial_seed())

@@ -114,13 +114,13 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
     if not is_main_process():
         trainer.fit(folder, Silent(), resume=resume)
         return
-    dataset = trainer.dataset
+    setup, dataset = trainer.setup, trainer.setup.dataset
     console.print(
         f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, in "
-        f"batches of {trainer.batch_size}, on {trainer.device}. {trainer.outline()} Run folder: {folder.path}"
+        f"batches of {setup.batch_size}, on {setup.device}. {setup.outline()} Run folder: {folder.path}"
     )
-    advice = "" if advise is None else advise(trainer.batch_size)
-    for note in filter(None, [advice, trainer.caution(), *dataset.notes]):
+    advice = "" if advise is None else advise(setup.batch_size)
+    for note in filter(None, [advice, setup.caution(), *dataset.notes]):
         console.print(f"note: {note}")
     if resume and not (folder.checkpoint_file.exists() or folder.weights_file.exists() or folder.teacher.is_begun):
         console.print("note: there is no checkpoint yet; training begins again.")
@@ -139,7 +139,7 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
     for note in summary["notes"][len(dataset.notes) :]:
         console.print(f"warning: {note}")
     show_accuracies(console, f"accuracy on {summary['split']}, last epoch, %", str(folder.path), summary)
-    warn_of_scarcity(console, trainer.class_counts, dataset.splits[summary["split"]].labels)
+    warn_of_scarcity(console, setup.class_counts, dataset.splits[summary["split"]].labels)
 
 
 def split_words(words: list[str]) -> tuple[str | None, list[str]]:

@@ -40,6 +40,6 @@ def fit_or_reuse(
     if folder.is_begun and folder.is_finished:
         return folder.summary()
     trainer = Trainer(config, data=data, progress=progress)
-    if like is not None and trainer.dataset.hash != like.summary()["data_hash"]:
+    if like is not None and trainer.setup.dataset.hash != like.summary()["data_hash"]:
         raise RunError(f"the data has changed since {like.path}; train anew, with another folder for --out.")
     return trainer.fit(folder, listener, resume=folder.is_begun)

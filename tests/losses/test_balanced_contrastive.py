@@ -59,6 +59,16 @@ def test_contrast_set_with_and_without_the_anchors(offset: int | None) -> None:
     assert found.item() == pytest.approx(sum(expected) / 4, rel=1e-12)
 
 
+def test_an_anchor_alone_in_its_class_has_its_centre() -> None:
+    """What the centres are for: a rare class is pulled together in batches that have one image of it."""
+    embeddings, _, centres = batch(4)
+    labels = torch.tensor([0, 0, 1, 2])
+    members, member_labels = torch.cat([embeddings, centres]), [*labels.tolist(), *range(NUM_CLASSES)]
+    found = BalancedContrastiveLoss(0.3, reduction="none")(embeddings, labels, centres)
+    expected = slow_loss(embeddings, labels.tolist(), members, member_labels, 0, 0.3)
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=0)
+
+
 def test_denominator_without_similarities_is_the_number_of_classes() -> None:
     vectors = torch.eye(10, dtype=torch.float64)
     labels = torch.tensor([0, 0, 0, 1, 1, 2])

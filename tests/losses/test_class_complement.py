@@ -102,6 +102,18 @@ def test_normal_distributions_are_the_limit_of_many_samples() -> None:
         torch.testing.assert_close(criterion.scores(anchors.float())[:, j].double(), expected, rtol=0, atol=5e-3)
 
 
+def test_normal_distributions_without_spread_are_centroids_of_their_length() -> None:
+    """Every class one vector: the score is its cosine over the temperature, however rounding falls."""
+    vectors = torch.randn(3, 64, generator=torch.Generator().manual_seed(0))
+    units, labels = normalize(vectors, dim=1).repeat(20, 1), torch.arange(3).repeat(20)
+    criterion = NormalDistributionLoss(COUNTS, 64, temperature=0.01)
+    criterion(units, labels)
+    scores = criterion.scores(units[:3])
+    torch.testing.assert_close(scores, units[:3] @ units[:3].T / 0.01, rtol=1e-3, atol=0.02)
+    # Along z itself the spread is 1 - 1, which rounding may leave below 0.
+    assert (scores >= units[:3] @ units[:3].T / 0.01 - 1e-4).all()
+
+
 def test_windows_hold_the_last_epoch_and_this_one() -> None:
     for kind in (CentroidPrototypeLoss, NormalDistributionLoss):
         criterion, fresh = kind(COUNTS, 6), kind(COUNTS, 6)

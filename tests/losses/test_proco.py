@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
 from torch.nn.functional import cross_entropy, normalize
 
-from proco.losses import LogitAdjustedLoss, ProCoLoss, SupConLoss
+from proco.losses import LogitAdjustedLoss, ProCoLoss, SupConLoss, mixture_contrast
 from proco.losses.contrast_form import ContrastForm
 from proco.sphere import VonMisesFisher
 
@@ -531,8 +531,10 @@ def test_chunks_wait_for_each_other_in_a_compiled_graph() -> None:
         assert set(products[:index]) <= ancestors(product)
 
 
-def test_many_classes_are_taken_in_chunks_by_default() -> None:
+def test_many_classes_are_taken_in_chunks_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     num_classes, size = 9000, 1024  # 2^23 scores are 8192 classes
+    sizes, score = list[int](), mixture_contrast._score
+    monkeypatch.setattr(mixture_contrast, "_score", lambda *given: _counted(score(*given), sizes))
     criterion = ProCoLoss(torch.ones(num_classes), dim=32)
     generator = torch.Generator().manual_seed(0)
     embeddings = normalize(torch.randn(size, 32, generator=generator), dim=1).requires_grad_()
@@ -543,6 +545,12 @@ def test_many_classes_are_taken_in_chunks_by_default() -> None:
     torch.testing.assert_close(loss, expected)
     gradients = [torch.autograd.grad(value, embeddings)[0] for value in (loss, expected)]
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-8)
+    assert sizes == [2**23, size * num_classes - 2**23]  # so memory does not grow with the classes
+
+
+def _counted(scores: "mixture_contrast._Scores", sizes: list[int]) -> "mixture_contrast._Scores":
+    sizes.append(scores.log_weight.numel())
+    return scores
 
 
 # --- Wrong input ---------------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 """Normal distributions as class complements: scores against the mean of many samples, and by hand over the views."""
 
+import pytest
 import torch
 from tests.methods.small import COUNTS, LABELS, TASK, make_network, outputs_of, values_of
 from torch.nn.functional import cross_entropy
 
+from proco.errors import ConfigError
 from proco.methods.method import Targets
 from proco.methods.normal_distribution import NormalDistribution
 
@@ -44,3 +46,9 @@ def test_a_score_is_the_log_of_the_mean_over_samples() -> None:
     samples = own.mean(dim=0) + weights @ (own - own.mean(dim=0))
     expected = (z @ samples.T / 0.5).exp().mean(dim=1).log()
     torch.testing.assert_close(criterion.scores(z)[:, 0], expected, rtol=0, atol=0.01)
+
+
+def test_covariances_that_do_not_fit_are_refused() -> None:
+    large = TASK._replace(class_counts=torch.ones(8142), dim=1024)
+    with pytest.raises(ConfigError, match=r"8142 classes and 1024 dimensions .* set a smaller network\.dim"):
+        NormalDistribution().representation(large)

@@ -16,6 +16,16 @@ def test_it_begins_as_a_linear_classifier_to_the_bit() -> None:
     assert torch.equal(head(features), linear(features, head.weight, head.bias))
 
 
+def test_confidence_begins_with_the_sum_of_the_features() -> None:
+    """As the authors' code has it: 0.1 for each feature."""
+    head = AlignedClassifier(6, 4)
+    with torch.no_grad():
+        head.calibration.shift.fill_(1.0)
+    features = torch.tensor([[1.0, 2.0, 3.0, 0.0, 0.0, 4.0]])
+    added = head(features) - linear(features, head.weight, head.bias)
+    torch.testing.assert_close(added, torch.full((1, 4), 1 / (1 + math.exp(-1.0))))
+
+
 def test_calibration_is_the_formula() -> None:
     head, features = AlignedClassifier(6, 4).double(), torch.randn(5, 6, dtype=torch.float64)
     with torch.no_grad():

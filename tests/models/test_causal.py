@@ -161,3 +161,9 @@ def test_the_mean_of_two_ranks_is_that_of_one_process() -> None:
 def test_wrong_settings_are_refused(settings: dict[str, float], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         head(**settings)
+
+
+def test_no_images_have_no_logits() -> None:
+    head = CausalClassifier(6, 4)
+    assert head(torch.zeros(0, 6)).shape == (0, 4)
+    assert torch.equal(head.mean, torch.zeros(6))

@@ -44,6 +44,15 @@ def test_scores_are_minus_squared_distances(distance: Distance) -> None:
     torch.testing.assert_close(head.eval()(QUERIES), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_raw_distances_keep_their_digits_far_from_the_origin() -> None:
+    features, labels = training_images()
+    head = NearestMeanClassifier(6, 3, distance="raw").eval()
+    head.fit(features + 1e4, labels)
+    near = NearestMeanClassifier(6, 3, distance="raw").eval()
+    near.fit(features, labels)
+    torch.testing.assert_close(head(QUERIES + 1e4), near(QUERIES), rtol=5e-3, atol=5e-2)
+
+
 def test_the_three_distances_differ() -> None:
     scores = [by_hand(*training_images(), QUERIES, distance) for distance in ("cl2n", "l2n", "raw")]
     assert not torch.allclose(scores[0], scores[1], atol=1e-2)
@@ -77,6 +86,7 @@ def test_a_class_without_images_never_wins() -> None:
     # Its mean would be 0, where these lie.
     scores = head.eval()(features.mean(0, keepdim=True).repeat(2, 1))
     assert (scores[:, 2] < scores[:, [0, 1, 3]].min()).all()
+    assert scores[:, 2].eq(torch.finfo(torch.float32).min).all()  # a number still: it can be written down and averaged
     probabilities = scores.softmax(dim=1)
     assert probabilities.isfinite().all()
     assert (probabilities[:, 2] == 0).all()

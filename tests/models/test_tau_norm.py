@@ -57,8 +57,9 @@ def test_longer_weights_lose_by_a_larger_tau() -> None:
     assert classifier(features).argmax() == 1
 
 
-def test_a_class_without_weights_stays_finite() -> None:
-    classifier = head(2.0).eval()
+@pytest.mark.parametrize("tau", [0.7, 2.0, 10.0])
+def test_a_class_without_weights_stays_finite(tau: float) -> None:
+    classifier = head(tau).eval()
     with torch.no_grad():
         classifier.weight[1] = 0
     assert classifier(FEATURES).isfinite().all()

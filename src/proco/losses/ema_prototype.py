@@ -48,8 +48,8 @@ class EmaPrototypeLoss(ClassComplementLoss):
         """Move the prototypes of the batch's classes; rows that are not finite are left out."""
         sums, counts = class_sums(embeddings.to(self.prototypes.dtype), labels, self.num_classes)
         means = sums / counts.clamp_min(1)[:, None]
-        is_new = self.prototypes.abs().sum(dim=1, keepdim=True) == 0
-        moved = torch.where(is_new, means, self.momentum * self.prototypes + (1 - self.momentum) * means)
+        # Of a class that is new the first mean alone is left: its direction is what counts.
+        moved = self.momentum * self.prototypes + (1 - self.momentum) * means
         self.prototypes.copy_(torch.where(counts[:, None] > 0, normalize(moved, dim=1), self.prototypes))
 
     def extra_repr(self) -> str:

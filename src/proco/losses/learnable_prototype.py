@@ -1,4 +1,7 @@
-"""Contrast with learnt prototypes of the classes: CC in the ablations of ProCo's paper (Du et al., T-PAMI 2024)."""
+"""Contrast with learnt prototypes of the classes (Du et al., T-PAMI 2024).
+
+Without the prior it is the ablation that the paper calls CC.
+"""
 
 import torch
 from torch import Tensor, nn

@@ -3,9 +3,9 @@
 Embeddings z of a class j are taken to be distributed as Z_j ~ vMF(mu_j, kappa_j). What a sample of the class adds to
 the contrast then has a mean in closed form,
 
-    M_j(z) = E e^(z.Z_j/tau) = C_p(kappa_j) / C_p(|kappa_j mu_j + z/tau|),
+    M_j(z) = E e^(z.Z_j/tau) = C_p(|kappa_j mu_j + z/tau|) / C_p(kappa_j),
 
-with C_p the normaliser of the distribution, and with class priors pi the two forms of the loss are
+with C_p the normaliser, by which a density is divided, and with class priors pi the two forms of the loss are
 
     L_in  = -log(pi_y M_y / sum_j pi_j M_j),
     L_out = -A_p(kappa_y) mu_y.z/tau + log sum_j pi_j M_j,

@@ -94,8 +94,8 @@ class SupConLoss(FullPrecisionModule):
             if self.form == "out":
                 attraction = similarity.masked_fill(~positive, 0).sum(dim=1) / num_positives.clamp_min(1)
             else:
-                # One finite entry keeps the gradient of an anchor without positives at 0 instead of NaN.
-                attractors = similarity.masked_fill(~positive & has_positive[:, None], -torch.inf)
+                # Of an anchor without positives nothing is left; what is filled has no gradient, so no NaN either.
+                attractors = similarity.masked_fill(~positive, -torch.inf)
                 attraction = attractors.logsumexp(dim=1) - num_positives.clamp_min(1).to(dtype).log()
             losses = torch.where(has_positive, log_total - attraction, 0.0)
         if self.reduction == "mean":

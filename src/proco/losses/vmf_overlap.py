@@ -21,6 +21,8 @@ _REFERENCE = 16.0  # from which log C_p is counted: it cancels, but keeps the nu
 def class_overlap(directions: Tensor, concentration: Tensor) -> Tensor:
     """Return 1/(1 + KL(j || k)) of all pairs of classes, (K, K); 1 on the diagonal.
 
+    Cosines are rounded, so that of different classes KL is right to about 1e-7 kappa_k in float32.
+
     >>> class_overlap(torch.eye(2, 4), torch.tensor([16.0, 16.0]))
     tensor([[1.0000, 0.0644],
             [0.0644, 1.0000]])
@@ -30,7 +32,7 @@ def class_overlap(directions: Tensor, concentration: Tensor) -> Tensor:
     mean_length = bessel_ratio(dim / 2 - 1, concentration)[:, None]
     gain = relative_log_normaliser(concentration, dim, reference=_REFERENCE)
     with torch.autocast(directions.device.type, enabled=False):
-        cosines = directions @ directions.T
+        cosines = (directions @ directions.T).masked_fill(_is_diagonal(directions), 1)
     # The parts by concentration and by direction are small where classes are alike: their terms do not cancel.
     by_concentration = gain - gain[:, None] + mean_length * (concentration[:, None] - concentration)
     by_direction = mean_length * concentration * (1 - cosines)
@@ -61,6 +63,10 @@ def class_feature_consistency(directions: Tensor, concentration: Tensor, feature
     divergence = bessel_ratio(dim / 2 - 1, concentration) * concentration * (1 - cosines).clamp_min(0)
     losses = torch.where(is_there, divergence / (1 + divergence), 0.0)
     return losses.sum() / is_there.sum().clamp_min(1)
+
+
+def _is_diagonal(directions: Tensor) -> Tensor:
+    return torch.eye(len(directions), dtype=torch.bool, device=directions.device)
 
 
 def _checked(directions: Tensor, concentration: Tensor) -> tuple[Tensor, Tensor]:

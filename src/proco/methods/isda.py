@@ -13,14 +13,12 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from proco.errors import ConfigError
 from proco.losses.class_covariances import CovarianceKind
 from proco.losses.isda import IsdaLoss
+from proco.methods.covariances import require_room
 from proco.methods.method import Method, Targets, Task, Term
 from proco.methods.one_branch import OneBranch
 from proco.models.network import Outputs
-
-_MOST_NUMBERS = 10**9  # of full covariances: 4 GB in float32, some of which are there several times
 
 
 class AugmentedClassification(Term):
@@ -64,15 +62,10 @@ class Isda(OneBranch):
 
     def term(self, task: Task) -> Term:
         """Return the loss, of features and the classifier's weights too."""
-        numbers = len(task.class_counts) * task.num_features**2
-        if self.covariance == "full" and numbers > _MOST_NUMBERS:
-            raise ConfigError(
-                f"covariances of {len(task.class_counts)} classes and {task.num_features} features are {numbers:.2g} "
-                "numbers, and several copies of them are needed: set method.covariance=diagonal."
-            )
-        criterion = IsdaLoss(
-            len(task.class_counts), task.num_features, strength=self.strength, covariance=self.covariance
-        )
+        num_classes, num_features = len(task.class_counts), task.num_features
+        if self.covariance == "full":
+            require_room(num_classes, num_features, "features", "set method.covariance=diagonal")
+        criterion = IsdaLoss(num_classes, num_features, strength=self.strength, covariance=self.covariance)
         return AugmentedClassification(criterion)
 
     def classifier(self, num_features: int, num_classes: int) -> nn.Module:

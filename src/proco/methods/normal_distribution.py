@@ -8,6 +8,7 @@ over all of training.
 from dataclasses import dataclass
 
 from proco.losses.normal_distribution import NormalDistributionLoss
+from proco.methods.covariances import require_room
 from proco.methods.method import Method, Task, Term
 from proco.methods.two_branch import MeanOverViews, TwoBranch
 
@@ -23,4 +24,5 @@ class NormalDistribution(TwoBranch):
 
     def representation(self, task: Task) -> Term:
         """Return the mean of the loss over the views."""
+        require_room(len(task.class_counts), task.dim, "dimensions of the embeddings", "set a smaller network.dim")
         return MeanOverViews(NormalDistributionLoss(task.class_counts, task.dim, self.temperature))

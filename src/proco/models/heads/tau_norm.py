@@ -25,7 +25,7 @@ class TauNormClassifier(nn.Linear, EvaluatesOtherwise):
         if self.training:
             return super().forward(features)
         lengths = torch.linalg.vector_norm(self.weight, dim=1, keepdim=True)
-        return linear(features, self.weight / lengths.clamp_min(torch.finfo(lengths.dtype).eps) ** self.tau)
+        return linear(features, torch.where(lengths > 0, self.weight / lengths**self.tau, 0.0))
 
     def extra_repr(self) -> str:
         """Return the sizes and tau."""

@@ -48,6 +48,7 @@ from proco.optim import learning_rate
 from proco.training.device import find_device, set_precision
 from proco.training.lanes import in_lanes, wait_for
 from proco.training.loader import Batch
+from proco.training.looks import Looks
 from proco.training.pixels import normalisation
 from proco.training.recipes import load_recipe
 from proco.training.settings import TrainConfig
@@ -129,7 +130,7 @@ class Loop:
     def evaluate(self) -> None:
         """Evaluate on the test split."""
         with self._as_set():
-            self.setup.evaluate("test")
+            Looks(self.setup).evaluate("test")
 
     @contextmanager
     def _as_set(self) -> Iterator[None]:

@@ -24,9 +24,9 @@ from proco.cli.train import split_words
 from proco.errors import ProCoError
 from proco.losses.focal import FocalLoss
 from proco.methods import Method
-from proco.training.learner import Step
 from proco.training.ledger import read_entries
 from proco.training.run_folder import RunFolder
+from proco.training.step import Step
 
 SMALL = ["epochs=2", "batch_size=16", "network.backbone=resnet8", "network.hidden=16", "network.dim=16"]
 

@@ -55,6 +55,14 @@ def test_errors_name_the_line(tmp_path: Path) -> None:
         source.read()
 
 
+def test_an_image_of_two_lists_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("b.png 0\nc.png 1\n")
+    (tmp_path / "test.txt").write_text("d/../c.png 1\n")
+    source = Lists(root=tmp_path, train=tmp_path / "train.txt", test=tmp_path / "test.txt")
+    with pytest.raises(DataError, match=r"test\.txt, line 1: .*c\.png is listed already \(train\.txt, line 2\)"):
+        source.read()
+
+
 def write_lists(folder: Path, names: tuple[str, ...], num_classes: int, pattern: str) -> None:
     folder.mkdir(exist_ok=True)
     for name in names:

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+from proco.augment.window import CentreWindow
+from proco.data import file_source
 from proco.data.arrays import Arrays
 from proco.data.dataset import validate_on_left_out
 from proco.data.folder import Folder
-from proco.data.images import ArrayImages
+from proco.data.images import ArrayImages, Cut
 from proco.data.long_tail import keep_counts
 from proco.data.prepare import DataConfig, SharedData, prepare
 from proco.errors import ConfigError, DataError
@@ -94,15 +97,26 @@ def test_shared_data_is_read_once(balanced: Arrays, monkeypatch: pytest.MonkeyPa
     assert len(read) == 4
 
 
-def test_files_are_read_for_each_run(tmp_path: Path) -> None:
-    """They record which of them could not be read."""
+def test_files_are_checked_once_and_have_a_record_for_each_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[int] = []
+    find = file_source.find_bad_images
+    monkeypatch.setattr(file_source, "find_bad_images", lambda *given: (checked.append(1), find(*given))[1])
     for name in ("cat", "dog"):
         for number in range(3):
             path = tmp_path / name / f"{number}.png"
             path.parent.mkdir(exist_ok=True)
             Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(path)
     data, config = SharedData(), DataConfig(source=Folder(path=tmp_path), validation=0.5)
-    assert data.prepare(config) is not data.prepare(config)
+    first, second = (data.prepare(config) for _ in range(2))
+    assert len(checked) == 1
+    assert first.hash == second.hash
+    for path in tmp_path.glob("*/*.png"):
+        path.write_bytes(b"")
+    images = first.splits["train"].images
+    cut = Cut(CentreWindow(), torch.empty(len(images), 0))
+    images.cut(torch.arange(len(images)), [cut], (8, 8), torch.device("cpu"))
+    assert images.warnings
+    assert not second.splits["train"].images.warnings
 
 
 def test_a_profile_of_uneven_data_names_the_classes_that_are_too_small(tmp_path: Path) -> None:

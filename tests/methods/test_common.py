@@ -35,9 +35,10 @@ from proco.methods.method import Stage, Targets
 from proco.models.network import Outputs
 from proco.optim import SGD, OptimConfig
 from proco.training.classifier import Classifier
-from proco.training.learner import Learner, Step
+from proco.training.learner import Learner
 from proco.training.loader import Batch
 from proco.training.run_folder import RunFolder
+from proco.training.step import Step
 from proco.training.trainer import Trainer
 
 of_every_method = pytest.mark.parametrize("name", every_method())

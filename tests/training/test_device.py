@@ -17,6 +17,12 @@ def test_unusable_device_is_named(name: str) -> None:
         find_device(name)
 
 
+def test_ranks_do_not_share_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proco.training.device.world_size", lambda: 2)
+    with pytest.raises(ConfigError, match=r"cuda:1 is one device, for 2 ranks\. Name cuda"):
+        find_device("cuda:1")
+
+
 def test_a_gpu_comes_with_its_number_and_a_cpu_without() -> None:
     assert find_device("cpu") == torch.device("cpu")
     if torch.cuda.is_available():

@@ -17,6 +17,7 @@ from proco.methods.balanced_softmax import BalancedSoftmax
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.crt import Crt
 from proco.methods.focal import Focal
+from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
 from proco.methods.post_hoc import PostHoc
 from proco.methods.proco import ProCo
 from proco.methods.tau_norm import TauNorm
@@ -160,9 +161,13 @@ def test_what_is_begun_again_after_a_stop_says_whose_stage_it_took(tmp_path: Pat
     assert entry_of(folder, "tiny/crt")["first_run"] is True
 
 
+PLAIN_TEACHER = {"epochs": 1, "method": {"name": "cross_entropy", "views": [{"name": "weak", "padding": 1}]}}
+
+
 def test_its_teacher_goes_on_teaching(tmp_path: Path) -> None:
-    taught = {"teacher": TeacherConfig(run={"epochs": 1, "method": "cross_entropy"})}
+    taught = {"teacher": TeacherConfig(run=PLAIN_TEACHER)}
     fit(config_of(CrossEntropy(), **taught), tmp_path / "first")
+    fit(config_of(Crt(), **taught), tmp_path / "whole")
     trainer = Trainer(
         config_of(Crt(), **taught, engine=EngineConfig(device="cpu", first_run=tmp_path / "first")), make_tiny_dataset()
     )
@@ -170,6 +175,38 @@ def test_its_teacher_goes_on_teaching(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "teacher").exists()
     assert summary["teacher_top1"] == RunFolder(tmp_path / "first").summary()["teacher_top1"]
     assert "distillation" in RunFolder(tmp_path / "run").records()[-1]["losses"]
+    begun, whole = (RunFolder(tmp_path / name).weights_file.read_bytes() for name in ("run", "whole"))
+    assert begun == whole
+
+
+@pytest.mark.parametrize(
+    ("method", "teacher"),
+    [
+        (Crt(), {}),  # its own teacher is a network of crt
+        (Crt(), {"method": "cross_entropy"}),  # with views of another kind
+        (LogitAdjustmentPosthoc(), PLAIN_TEACHER),  # its scores have the prior off as they are compared
+        (Crt(first=LogitAdjustmentPosthoc()), PLAIN_TEACHER),
+    ],
+    ids=["of its own method", "of other views", "other scores", "other scores at first"],
+)
+def test_a_stage_that_would_be_taught_otherwise_is_not_taken_over(
+    method: Method, teacher: dict[str, Any], tmp_path: Path
+) -> None:
+    config = config_of(method, teacher=TeacherConfig(run=teacher))
+    assert beginning_of(replace(config, teacher=None)) is not None
+    assert beginning_of(config) is None
+    with pytest.raises(ConfigError, match=f"the training of {method.name}, with its teacher, begins as that of no"):
+        fit(config, tmp_path / "run", tmp_path / "first")
+
+
+def test_a_finished_teacher_is_the_same_for_both(tmp_path: Path) -> None:
+    fit(config_of(CrossEntropy(), epochs=1), tmp_path / "teacher")
+    taught = {"teacher": TeacherConfig(path=tmp_path / "teacher")}
+    fit(config_of(CrossEntropy(), **taught), tmp_path / "first")
+    fit(config_of(Crt(), **taught), tmp_path / "whole")
+    fit(config_of(Crt(), **taught), tmp_path / "run", tmp_path / "first")
+    begun, whole = (RunFolder(tmp_path / name).weights_file.read_bytes() for name in ("run", "whole"))
+    assert begun == whole
 
 
 @pytest.mark.parametrize(

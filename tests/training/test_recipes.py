@@ -24,9 +24,10 @@ from proco.methods.logit_adjustment import LogitAdjustment
 from proco.methods.proco import ProCo
 from proco.optim import SGD, learning_rate
 from proco.training import loader as loader_module
-from proco.training.learner import Learner, Step
+from proco.training.learner import Learner
 from proco.training.recipes import find_recipe, load_own_data, load_recipe, rate_note, recipe_names
 from proco.training.settings import EngineConfig, TrainConfig
+from proco.training.step import Step
 from proco.training.teacher import Teacher
 from proco.training.trainer import Trainer
 

@@ -17,9 +17,7 @@ from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
 from proco.methods.method import Targets
 from proco.methods.proco import ProCo
 from proco.methods.proco_plus import ProCoPlus
-from proco.methods.supcon import SupCon
 from proco.methods.tde import Tde
-from proco.training.settings import TeacherConfig
 from proco.training.setup import Setup
 
 
@@ -58,14 +56,6 @@ def test_first_loss_is_the_entropy_of_the_prior(tiny_dataset: Dataset) -> None:
     assert weighted.term([outputs], Targets.of(train.labels), setup.network.classifier).item() == pytest.approx(
         entropy, rel=1e-5
     )
-
-
-def test_a_run_says_what_it_trains_and_for_how_long(tiny_dataset: Dataset) -> None:
-    assert Setup(small_config(), tiny_dataset).outline() == "proco: 4 epochs."
-    probe = Setup(small_config(SupCon(views=PROCO.views, classifier_epochs=2)), tiny_dataset)
-    assert probe.outline() == "supcon: 4 epochs, then 2 of classifier alone."
-    taught = Setup(small_config(teacher=TeacherConfig(run={"epochs": 1})), tiny_dataset)
-    assert taught.outline() == "proco, after its teacher: 4 epochs."
 
 
 def test_what_suits_only_some_data_is_said(tiny_dataset: Dataset) -> None:

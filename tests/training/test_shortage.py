@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from proco.data.dataset import Dataset
-from proco.training.learner import Step
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import TrainConfig
 from proco.training.shortage import shortage_explained
+from proco.training.step import Step
 from proco.training.trainer import Trainer
 
 CPU = torch.device("cpu")

@@ -13,18 +13,19 @@ import torch
 from tests.training.power_cut import PowerCut, PowerCutError
 from tests.training.small import PROCO, fit, small_config
 
-from proco.augment import Weak
 from proco.data.dataset import Dataset
 from proco.data.images import ArrayImages
-from proco.errors import ConfigError
-from proco.evaluation.metrics import Evaluation
-from proco.methods.logit_adjustment import LogitAdjustment
+from proco.evaluation.metrics import Evaluation, Metrics
+from proco.methods.cross_entropy import CrossEntropy
+from proco.methods.crt import Crt
 from proco.methods.proco_plus import ProCoPlus
 from proco.methods.supcon import SupCon
 from proco.models.network import Network, NetworkConfig
 from proco.training.journal import Silent
+from proco.training.looks import Looks
 from proco.training.run_folder import RunError, RunFolder
-from proco.training.settings import TrainConfig
+from proco.training.settings import EngineConfig, TeacherConfig, TrainConfig
+from proco.training.teacher import Teacher
 from proco.training.trainer import Trainer
 
 
@@ -216,9 +217,17 @@ def test_run_with_all_that_has_a_state_resumes(
 
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_deterministic_mode_is_that_of_the_run_alone(
-    tiny_dataset: Dataset, tmp_path: Path, deterministic: bool
+    tiny_dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deterministic: bool
 ) -> None:
     modes: list[bool] = []
+    looked: list[bool] = []
+    evaluate = Looks.evaluate
+
+    def watched(looks: Looks, split: str) -> Metrics:
+        looked.append(torch.are_deterministic_algorithms_enabled())
+        return evaluate(looks, split)
+
+    monkeypatch.setattr(Looks, "evaluate", watched)
 
     class Watcher(Silent):
         def on_step(self, epoch: int, step: int, steps: int) -> None:
@@ -228,6 +237,7 @@ def test_deterministic_mode_is_that_of_the_run_alone(
     config = replace(config, engine=replace(config.engine, deterministic=deterministic))
     Trainer(config, tiny_dataset).fit(RunFolder(tmp_path / "run"), Watcher())
     assert modes == [deterministic] * 3
+    assert set(looked) == {deterministic}
     assert not torch.are_deterministic_algorithms_enabled()
 
 
@@ -250,81 +260,12 @@ def test_checkpoint_of_other_settings_is_refused(tiny_dataset: Dataset, tmp_path
         Trainer(small_config(), tiny_dataset).fit(folder, resume=True)
 
 
-def test_average_is_what_is_evaluated(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    trainer = Trainer(small_config(ema=0.99), tiny_dataset)
-    assert trainer.setup.average is not None
-    trainer.fit(RunFolder(tmp_path / "run"))
-    saved = RunFolder(tmp_path / "run").load_weights()
-    assert torch.equal(saved["classifier.weight"], trainer.setup.average.network.classifier.weight)
-    assert not torch.equal(saved["classifier.weight"], trainer.setup.network.classifier.weight)
-
-
-def test_average_is_evaluated_with_statistics_of_its_own(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    config = small_config(ema=0.9, epochs=2)
-    fit(config, tiny_dataset, tmp_path / "averaged")
-    trainer = Trainer(replace(config, renew_statistics=True), tiny_dataset)
-    trainer.fit(RunFolder(tmp_path / "renewed"))
-    averaged, renewed = (RunFolder(tmp_path / name).load_weights() for name in ("averaged", "renewed"))
-    unlike = {name for name in averaged if not torch.allclose(averaged[name], renewed[name])}
-    assert unlike
-    assert all(name.endswith(("running_mean", "running_var", "num_batches_tracked")) for name in unlike)
-    # Of the stem they are known without the network: means over the batches of the last epoch.
-    backbone = trainer.setup.average.network.backbone  # type: ignore[union-attr]
-    views = [batch.views.flatten(0, 1) for batch in trainer.setup.loaders[0].batches(1)]
-    with torch.no_grad():
-        hidden = [backbone.stem(trainer.setup.network.normalise(images)) for images in views]
-    expected = torch.stack([values.mean(dim=(0, 2, 3)) for values in hidden]).mean(0)
-    torch.testing.assert_close(renewed["backbone.stem_norm.running_mean"], expected, rtol=1e-4, atol=1e-5)
-    with pytest.raises(ConfigError, match="set ema too"):
-        replace(config, ema=None, renew_statistics=True)
-
-
-@pytest.mark.parametrize("renew", [False, True])
-def test_where_the_head_alone_learns_the_average_is_of_that_stage(
-    tiny_dataset: Dataset, tmp_path: Path, renew: bool
-) -> None:
-    """Neither the classifier's random start nor statistics of another stage's views stay in what is kept."""
-    method = replace(PROCO, classifier_epochs=2)
-    config = small_config(method, ema=0.9999, epochs=6, renew_statistics=renew)
-    config = replace(config, network=replace(config.network, classifier="standardised"))
-    trainer = Trainer(config, tiny_dataset)
-    drawn = {name: value.clone() for name, value in trainer.setup.network.state_dict().items()}
-    trainer.fit(RunFolder(tmp_path / "run"))
-    kept, last = RunFolder(tmp_path / "run").load_weights(), trainer.setup.network.state_dict()
-
-    def distance(name: str, other: dict[str, torch.Tensor]) -> float:
-        return float((kept[name].cpu() - other[name].cpu()).double().norm())
-
-    moved = [name for name in kept if distance(name, drawn) > 0 and kept[name].is_floating_point()]
-    assert {"backbone", "classifier"} <= {name.split(".")[0] for name in moved}
-    for name in moved:
-        assert distance(name, last) < 0.2 * distance(name, drawn), name
-
-
-def test_frequency_of_evaluation(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    config = small_config(LogitAdjustment(views=(Weak(padding=1),)), epochs=5)
-    config = replace(config, engine=replace(config.engine, evaluate_every=2))
-    fit(config, tiny_dataset, tmp_path / "run")
-    assert ["test" in record for record in RunFolder(tmp_path / "run").records()] == [False, True, False, True, True]
-    config = replace(config, engine=replace(config.engine, evaluate_every=4, evaluate_last=3))
-    fit(config, tiny_dataset, tmp_path / "second")
-    assert ["test" in record for record in RunFolder(tmp_path / "second").records()] == [False, False, True, True, True]
-
-
 def test_caller_keeps_its_random_numbers(tiny_dataset: Dataset, tmp_path: Path) -> None:
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
     fit(small_config(epochs=1), tiny_dataset, tmp_path / "run")
     assert torch.equal(torch.rand(1), expected)
-
-
-def test_with_a_validation_split_the_test_is_looked_at_once(tiny_dataset: Dataset, tmp_path: Path) -> None:
-    both = replace(tiny_dataset, splits={**tiny_dataset.splits, "val": tiny_dataset.splits["train"]})
-    summary = fit(small_config(), both, tmp_path / "run")
-    assert ["test" in record for record in RunFolder(tmp_path / "run").records()] == [False, False, False, True]
-    assert all("val" in record for record in RunFolder(tmp_path / "run").records())
-    assert (summary["split"], summary["best_split"]) == ("test", "val")
 
 
 def test_frozen_backbone_stays_in_the_epochs_of_its_classifier(tiny_dataset: Dataset, tmp_path: Path) -> None:
@@ -402,3 +343,33 @@ def test_seconds_are_those_that_have_passed(tiny_dataset: Dataset, tmp_path: Pat
     seconds = [record["seconds"] for record in RunFolder(tmp_path / "run").records()]
     assert seconds == sorted(seconds)
     assert 0 < seconds[0] < seconds[-1] == summary["seconds"] <= time.perf_counter() - started
+
+
+def test_a_run_says_what_it_trains_and_for_how_long(tiny_dataset: Dataset) -> None:
+    assert Trainer(small_config(), tiny_dataset).outline() == "proco: 4 epochs."
+    probe = Trainer(small_config(SupCon(views=PROCO.views, classifier_epochs=2)), tiny_dataset)
+    assert probe.outline() == "supcon: 4 epochs, then 2 of classifier alone."
+    taught = Trainer(small_config(teacher=TeacherConfig(run={"epochs": 1})), tiny_dataset)
+    assert taught.outline() == "proco, after its teacher: 4 epochs."
+
+
+def test_a_run_says_what_it_takes_over(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    views = PROCO.views[:1]
+    fit(small_config(CrossEntropy(views=views)), tiny_dataset, tmp_path / "first")
+    engine = EngineConfig(device="cpu", first_run=tmp_path / "first")
+    config = small_config(Crt(views=views, classifier_epochs=2), engine=engine)
+    said = Trainer(config, tiny_dataset).outline()
+    assert said == f"crt: 4 epochs taken over from {tmp_path / 'first'}, then 2 of classifier alone."
+
+
+def test_of_a_teacher_that_was_trained_its_network_alone_is_kept(tiny_dataset: Dataset, tmp_path: Path) -> None:
+    trainer = Trainer(small_config(teacher=TeacherConfig(run={"epochs": 1}), epochs=1), tiny_dataset)
+    heard: list[type] = []
+
+    class Watcher(Silent):
+        def on_start(self, first_epoch: int, epochs: int, name: str = "") -> None:
+            if not name:
+                heard.append(type(trainer.teacher))
+
+    trainer.fit(RunFolder(tmp_path / "run"), Watcher())
+    assert heard == [Teacher]

@@ -117,7 +117,7 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
     setup, dataset = trainer.setup, trainer.setup.dataset
     console.print(
         f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, in "
-        f"batches of {setup.batch_size}, on {setup.device}. {setup.outline()} Run folder: {folder.path}"
+        f"batches of {setup.batch_size}, on {setup.device}. {trainer.outline()} Run folder: {folder.path}"
     )
     advice = "" if advise is None else advise(setup.batch_size)
     for note in filter(None, [advice, setup.caution(), *dataset.notes]):

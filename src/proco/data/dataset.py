@@ -104,6 +104,13 @@ class Dataset:
         splits = {name: replace(split, images=split.images.to(device)) for name, split in self.splits.items()}
         return replace(self, splits=splits)
 
+    def with_own_record(self) -> "Dataset":
+        """Return the same, with a record of its own of what goes wrong with files; itself where there are none."""
+        if not any(split.images.are_slow for split in self.splits.values()):
+            return self
+        splits = {name: split.subset(torch.arange(len(split))) for name, split in self.splits.items()}
+        return replace(self, splits=splits)
+
     def require_trainable(self) -> None:
         """Refuse data without training images, of fewer than two classes, or with a class that has none."""
         if "train" not in self.splits:

@@ -1,5 +1,6 @@
 """What all sources of image files share: from a listing of files to a data set, and what to do with bad files."""
 
+import os
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -57,6 +58,7 @@ class FileSource(Source):
     def read(self, progress: Progress | None = None) -> Dataset:
         """Find the files and check them."""
         listing = self.listing()
+        _require_once(listing)
         if self.on_bad_image == "trust":
             _require_right_folder(listing)
         else:
@@ -99,6 +101,15 @@ def natural_order(name: str) -> tuple[list[str | int], str]:
     """
     parts = re.split(r"([0-9]+)", name)  # text and digits in turn, so that positions compare like with like
     return [int(part) if number % 2 else part.casefold() for number, part in enumerate(parts)], name
+
+
+def _require_once(listing: Listing) -> None:
+    """Refuse a file that is listed twice: under two labels one is wrong, in two splits the test has been trained on."""
+    first: dict[str, Sample] = {}
+    for sample in _all_samples(listing):
+        before = first.setdefault(os.path.normpath(sample.path), sample)
+        if before is not sample:
+            raise DataError(_with_origin(sample, f"{sample.path} is listed already ({before.origin})") + ".")
 
 
 def _require_right_folder(listing: Listing) -> None:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,12 +54,8 @@ class Manifest(FileSource):
         labels = {name: label for label, name in enumerate(class_names)}
         root = self.path.parent if self.root is None else self.root
         splits: dict[str, list[Sample]] = {}
-        first_lines: dict[str, int] = {}
         for row in rows:
-            path = root / row.path
-            if (first := first_lines.setdefault(os.path.normpath(path), row.line)) != row.line:
-                raise self._error(row.line, f"{row.path} is listed on line {first} already")
-            sample = Sample(path, labels[row.label], f"{self.path.name}, line {row.line}")
+            sample = Sample(root / row.path, labels[row.label], f"{self.path.name}, line {row.line}")
             splits.setdefault(row.split, []).append(sample)
         return Listing(self.path.stem, class_names, splits)
 

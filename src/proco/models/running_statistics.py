@@ -68,6 +68,7 @@ def _momentum(module: nn.Module, momentum: float) -> Iterator[None]:
     norms = _norms(module)
     following = [part for part in module.modules() if isinstance(part, FollowsBatches)]
     before = [norm.momentum for norm in norms]
+    were_following = [part.is_following for part in following]
     for norm in norms:
         norm.momentum = momentum
     for part in following:
@@ -77,8 +78,8 @@ def _momentum(module: nn.Module, momentum: float) -> Iterator[None]:
     finally:
         for norm, old in zip(norms, before, strict=True):
             norm.momentum = old
-        for part in following:
-            part.is_following = True
+        for part, was_following in zip(following, were_following, strict=True):
+            part.is_following = was_following
 
 
 def _norms(module: nn.Module) -> list[_BatchNorm]:

@@ -7,14 +7,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from proco.augment.window import CentreWindow
 from proco.data.dataset import Dataset, Split, name_some
-from proco.data.images import ArrayImages, Cut
+from proco.data.images import ArrayImages
 from proco.evaluation.metrics import Metrics
 from proco.models.network import Network
 from proco.models.normalise import Normalise
-from proco.training.device import autocast_to, find_device, set_precision
-from proco.training.evaluate import evaluate
+from proco.training.device import find_device, set_precision
+from proco.training.evaluate import evaluate, outputs_of
 from proco.training.networks import build_network
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import TrainConfig
@@ -76,11 +75,10 @@ class Classifier:
             )
         array = ArrayImages(images)
         self.require_channels(array.channels)
-        cut = Cut(CentreWindow(self.config.data.centre), torch.empty(len(array), 0))
-        (views,) = array.cut(torch.arange(len(array)), [cut], self.size, self.device)
-        with autocast_to(self.autocast, self.device):
-            outputs = self.network(views)
-        return self.config.method.predict(outputs, self.class_counts.to(self.device))
+        counts, positions, centre = self.class_counts.to(self.device), torch.arange(len(array)), self.config.data.centre
+        looks = outputs_of(self.network, array, positions, self.size, centre, self.device, self.autocast)
+        scores = [self.config.method.predict(outputs, counts) for _, outputs in looks]
+        return torch.cat(scores) if scores else torch.empty(0, len(counts), device=self.device)
 
     def evaluate(self, split: Split) -> Metrics:
         """Return the metrics on a split whose labels are positions in class_names; see `splits_of`."""

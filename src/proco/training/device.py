@@ -6,12 +6,17 @@ from contextlib import contextmanager
 
 import torch
 
+from proco.distributed import world_size
 from proco.errors import ConfigError
 from proco.training.settings import EngineConfig
 
 
 def find_device(name: str) -> torch.device:
     """Return the device of that name; "auto" is the GPU of this rank, or the CPU."""
+    if world_size() > 1 and ":" in name:
+        raise ConfigError(
+            f"engine.device: {name} is one device, for {world_size()} ranks. Name cuda; each takes its own."
+        )
     try:
         device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
         if device.type == "cuda":

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from proco.augment.choices import send
 from proco.augment.window import CentreWindow
 from proco.data.dataset import Split
-from proco.data.images import Cut
+from proco.data.images import Cut, Images
 from proco.distributed import rank, world_size
 from proco.evaluation.metrics import Evaluation, Metrics
 from proco.models.network import Outputs
@@ -39,7 +39,7 @@ def evaluate(
     """
     class_counts = class_counts.to(device)
     evaluation = Evaluation(len(class_counts), class_counts, device)
-    for positions, outputs in _outputs(network, split, _own_positions(split), size, centre, device, autocast):
+    for positions, outputs in outputs_of(network, split.images, _own_positions(split), size, centre, device, autocast):
         evaluation.update(predict(outputs, class_counts), send(split.labels[positions], device))
     wait_for(device)
     return evaluation.metrics()
@@ -57,33 +57,33 @@ def features_of(
 ) -> tuple[Tensor, Tensor]:
     """Return features (n, d), as evaluation sees them, and labels (n,) of this rank's part of the images of a split."""
     own = _own_positions(split)
-    looks = _outputs(network, split, own, size, centre, device, autocast)
+    looks = outputs_of(network, split.images, own, size, centre, device, autocast)
     return torch.cat([outputs.features for _, outputs in looks]), send(split.labels[own], device)
 
 
-def _own_positions(split: Split) -> Tensor:
-    """Return the positions of the images that this rank looks at."""
-    return torch.arange(len(split.labels))[rank() :: world_size()]
-
-
-def _outputs(
+def outputs_of(
     network: nn.Module,
-    split: Split,
+    images: Images,
     positions: Tensor,
     size: tuple[int, int],
     centre: float,
     device: torch.device,
     autocast: torch.dtype | None,
 ) -> Iterator[tuple[Tensor, Outputs]]:
-    """Yield positions of images and what the network, in evaluation mode meanwhile, says of them."""
+    """Yield positions of images and what the network, in evaluation mode meanwhile, says of them, some at a time."""
     was_training = network.training
     network.eval()
     window = CentreWindow(centre)
-    batch = max(1, _BATCH_BYTES // (split.images.channels * size[0] * size[1]))
+    batch = max(1, _BATCH_BYTES // (images.channels * size[0] * size[1]))
     for some in torch.split(positions, batch) if len(positions) else ():  # a rank may have none
         cut = Cut(window, torch.empty(len(some), 0))
-        (images,) = split.images.cut(some, [cut], size, device)
+        (views,) = images.cut(some, [cut], size, device)
         with autocast_to(autocast, device):
-            outputs = network(images)
+            outputs = network(views)
         yield some, outputs
     network.train(was_training)
+
+
+def _own_positions(split: Split) -> Tensor:
+    """Return the positions of the images that this rank looks at."""
+    return torch.arange(len(split.labels))[rank() :: world_size()]

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from proco.errors import ConfigError
+from proco.methods.method import Method
 from proco.training.checkpoint import Checkpoint, Course
 from proco.training.ema import MovingAverage
 from proco.training.run_folder import RunError, RunFolder, settings_that_count, unlike
@@ -27,9 +28,10 @@ class FirstRun:
         """
         begun = beginning_of(config)
         if begun is None:
+            taught = "" if config.teacher is None else ", with its teacher,"
             raise ConfigError(
-                f"engine.first_run: the training of {config.method.name} begins as that of no other method; leave it "
-                "out."
+                f"engine.first_run: the training of {config.method.name}{taught} begins as that of no other method; "
+                "leave it out."
             )
         if difference := difference_of(folder.config(), begun):
             raise RunError(
@@ -72,7 +74,19 @@ class FirstRun:
 def beginning_of(config: TrainConfig) -> TrainConfig | None:
     """Return the settings of the run whose training is the first stage of this one; None where there is no such."""
     method = config.method.begins_as()
-    return None if method is None else replace(config, method=method)
+    begun = None if method is None else replace(config, method=method)
+    return begun if begun is None or _are_taught_alike(config, begun) else None
+
+
+def _are_taught_alike(run: TrainConfig, begun: TrainConfig) -> bool:
+    """Return whether two runs have the same teacher, if any, and compare the same scores with what it says.
+
+    A teacher that is trained for a run has its method, unless teacher.run names another.
+    """
+    if run.teacher is None:
+        return True
+    is_same_teacher = run.teacher.path is not None or run.teaching_run() == begun.teaching_run()
+    return is_same_teacher and all(type(one.method).predict is Method.predict for one in (run, begun))
 
 
 def difference_of(run: TrainConfig, wanted: TrainConfig) -> str:

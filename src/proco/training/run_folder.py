@@ -134,9 +134,11 @@ class RunFolder:
             )
 
     def record(self, measurements: Mapping[str, Any]) -> None:
-        """Append one epoch's measurements."""
+        """Append one epoch's measurements; they are on the disk when it returns, before a checkpoint after them."""
         with self.metrics_file.open("a") as file:
             file.write(json.dumps(measurements) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def records(self) -> list[dict[str, Any]]:
         """Read the measurements of all epochs."""

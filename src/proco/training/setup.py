@@ -10,12 +10,10 @@ from proco.data.decode import Progress, set_decode_threads
 from proco.data.prepare import SharedData
 from proco.distributed import world_size
 from proco.errors import ConfigError
-from proco.evaluation.metrics import Metrics
 from proco.methods.experts import side_by_side
 from proco.methods.method import Stage, Task
 from proco.models.batch_norm import synchronise_batch_norm
 from proco.models.network import Network
-from proco.training.classifier import Classifier
 from proco.training.device import find_device, set_precision
 from proco.training.ema import MovingAverage
 from proco.training.learner import require_parts
@@ -140,31 +138,6 @@ class Setup:
             return self.network
         assert isinstance(self.average.network, Network)
         return self.average.network
-
-    @property
-    def curve_split(self) -> str:
-        """The split that is looked at after each epoch: validation, or test where there is no validation."""
-        return "val" if "val" in self.dataset.splits else "test"
-
-    def evaluate(self, split: str) -> Metrics:
-        """Return the metrics of the network, or of its average, on a split."""
-        classifier = Classifier(
-            config=self.config,
-            network=self.evaluated_network,
-            class_names=self.dataset.class_names,
-            class_counts=self.class_counts,
-            size=self.size,
-            device=self.device,
-            autocast=self.autocast,
-        )
-        return classifier.evaluate(self.dataset.splits[split])
-
-    def outline(self) -> str:
-        """Return what is trained, and for how long, in a sentence."""
-        first, *later = self.stages
-        taught = "" if self.config.teacher is None or self.config.teacher.path is not None else ", after its teacher"
-        then = "".join(f", then {stage.epochs} of {' and '.join(stage.learning)} alone" for stage in later)
-        return f"{self.config.method.name}{taught}: {first.epochs} epoch{'' if first.epochs == 1 else 's'}{then}."
 
     def caution(self) -> str:
         """Return what to know of the method before it is trained so; mostly nothing."""

@@ -11,13 +11,14 @@ from proco.optim import SGD, goes_uphill, learning_rate
 from proco.training.divergence import require_finite
 from proco.training.journal import Journal
 from proco.training.lanes import wait_for
-from proco.training.learner import Learner, Step
+from proco.training.learner import Learner
 from proco.training.loader import Batch
 from proco.training.networks import draw_anew
 from proco.training.records import means_of
 from proco.training.seeds import seed_for
 from proco.training.settings import AUTO_RATE_BATCH
 from proco.training.setup import Setup
+from proco.training.step import Step
 from proco.training.teacher import Teacher, is_taught
 
 

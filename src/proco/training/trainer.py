@@ -14,13 +14,12 @@ from proco.distributed import gather_texts, is_main_process
 from proco.training.checkpoint import Checkpoint, Course, checkpoint_of, restore
 from proco.training.device import determinism, set_precision
 from proco.training.divergence import require_finite_weights
-from proco.training.evaluate import features_of
 from proco.training.first_run import FirstRun
 from proco.training.journal import Journal, Listener, Silent
 from proco.training.lanes import lanes_now
+from proco.training.looks import Looks
 from proco.training.made_with import made_with
-from proco.training.records import best_of, scalars_of
-from proco.training.renewal import Renewal
+from proco.training.records import best_of
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import TrainConfig
 from proco.training.setup import Setup
@@ -47,10 +46,9 @@ class Trainer:
         path = config.engine.first_run
         self.first_run = None if path is None else FirstRun.of(RunFolder(path), config, setup.dataset.hash)
         self.teacher = self._make_teacher()
+        self.looks = Looks(setup)
         self.has_begun = False
-        self.renewal = None
-        if setup.average is not None and config.renew_statistics:
-            self.renewal = Renewal(setup.average.network, setup.autocast, graph=setup.records_steps)
+        set_precision(config.engine, setup.device)  # again: a teacher that was read has set its own
 
     def _make_teacher(self) -> "Trainer | Teacher | None":
         """Return a trainer for the run that is to teach, or what one has left; what does not fit is said now."""
@@ -66,6 +64,16 @@ class Trainer:
             return Trainer(setup.config.teaching_run(), setup.dataset)
         return Teacher.of(folder, setup.dataset, setup.size, setup.device)
 
+    def outline(self) -> str:
+        """Return what is trained, and for how long, in a sentence."""
+        first, *later = self.setup.stages
+        taught = ", after its teacher" if isinstance(self.teacher, Trainer) else ""
+        whole = f"{first.epochs} epoch{'' if first.epochs == 1 else 's'}"
+        if self.first_run is not None:
+            whole += f" taken over from {self.first_run.folder.path}"
+        then = "".join(f", then {stage.epochs} of {' and '.join(stage.learning)} alone" for stage in later)
+        return f"{self.setup.config.method.name}{taught}: {whole}{then}."
+
     def fit(
         self, folder: RunFolder, listener: Listener | None = None, *, resume: bool = False, name: str = ""
     ) -> dict[str, Any]:
@@ -77,7 +85,10 @@ class Trainer:
         setup = self.setup
         smaller = f"Less is needed with a batch_size below {setup.batch_size} (optim.lr in proportion) or a data.size"
         remedy = f"{smaller} below {min(setup.size)}{', and by fewer --lanes' if lanes_now() > 1 else ''}."
-        with folder.held() if is_main_process() else nullcontext(), shortage_explained(setup.device, remedy):
+        own_random_numbers = torch.random.fork_rng([setup.device] if setup.device.type == "cuda" else [])
+        as_asked_for = determinism(setup.config.engine)
+        held = folder.held() if is_main_process() else nullcontext()
+        with held, shortage_explained(setup.device, remedy), own_random_numbers, as_asked_for:
             return self._fit(folder, listener or Silent(), resume, name)
 
     def _fit(self, folder: RunFolder, listener: Listener, resume: bool, name: str) -> dict[str, Any]:
@@ -95,16 +106,16 @@ class Trainer:
             facts = {"lanes": str(lanes_now()), "data": setup.dataset.hash}
             folder.begin(replace(setup.config, made_with=made_with(setup.device) | facts), again=is_begun)
         course = restore(checkpoint, setup.learnt) if checkpoint else self._begin(folder)
+        if checkpoint is not None:  # what was restored is there a second time
+            checkpoint = {name: state for name, state in checkpoint.items() if name not in setup.learnt}
         self.first_run = None  # what it has handed over is as large as all that this run keeps
         self.has_begun = True
         teacher = None if self.teacher is None else self._taught_by(self.teacher, folder.teacher, listener)
         if isinstance(self.teacher, Trainer) and checkpoint is None and is_main_process():
             course.seconds = folder.teacher.summary()["seconds"]
-        set_precision(setup.config.engine, setup.device)  # again: a teacher that was read has set its own
+        self.teacher = teacher  # of a trainer, its network alone is kept
         listener.on_start(course.epoch, setup.epochs, name)
-        own_random_numbers = torch.random.fork_rng([setup.device] if setup.device.type == "cuda" else [])
-        is_deterministic = determinism(setup.config.engine)
-        with own_random_numbers, is_deterministic, Journal(folder, listener, course.epoch) as journal:
+        with Journal(folder, listener, course.epoch) as journal:
             for number in range(len(setup.stages)):
                 if course.epoch < setup.first_epoch(number + 1):
                     interrupted = checkpoint if course.stage == number else None
@@ -119,7 +130,7 @@ class Trainer:
         course = self.first_run.hand_over(self.setup.network, self.setup.average)
         records = self.first_run.records()
         if course.epoch == self.setup.epochs:  # nothing is left to train
-            records[-1] |= self._evaluations(course.epoch - 1)
+            records[-1] |= self.looks.measure(course.epoch - 1)
         if is_main_process():
             folder.replace_records(records)
         return course
@@ -152,9 +163,8 @@ class Trainer:
             record = training.train(epoch, journal)
             course.train_seconds += time.perf_counter() - epoch_started
             course.images += training.images_per_epoch
-            if epoch + engine.evaluate_last >= setup.epochs or (epoch + 1) % engine.evaluate_every == 0:
-                self._renew_statistics(number, epoch)
-                record |= self._evaluations(epoch)
+            if self.looks.are_due(epoch):
+                record |= self.looks.after(epoch, number)
             now = time.perf_counter()
             course.epoch, course.stage, course.seconds = epoch + 1, number, course.seconds + now - started
             started = now
@@ -168,31 +178,6 @@ class Trainer:
                 saved = now
             journal.listener.on_epoch(record)
 
-    def _evaluations(self, epoch: int) -> dict[str, dict[str, float | None]]:
-        """Return the metrics after an epoch, on the split of the curve and, of the last, on the test split."""
-        self._fit_classifier()
-        setup = self.setup
-        names = {setup.curve_split} | ({setup.dataset.test_split} if epoch + 1 == setup.epochs else set())
-        return {name: scalars_of(setup.evaluate(name)) for name in sorted(names)}
-
-    def _renew_statistics(self, number: int, epoch: int) -> None:
-        """Let the average of the weights see the views of the epoch, as they passed the batch norms in training.
-
-        number: of the stage. Where the backbone does not learn, it is its own average, and its statistics are right.
-        """
-        if self.renewal is not None and self.setup.stages[number].trains("backbone"):
-            self.renewal(batch.views.flatten(0, 1) for batch in self.setup.loaders[number].batches(epoch))
-
-    def _fit_classifier(self) -> None:
-        """Show the features of the training images to a classifier that is fitted to them."""
-        setup, network = self.setup, self.setup.evaluated_network
-        if network.is_fitted:
-            train, centre = setup.dataset.splits["train"], setup.config.data.centre
-            seen = features_of(
-                network, train, size=setup.size, centre=centre, device=setup.device, autocast=setup.autocast
-            )
-            network.fit_classifier(*seen)
-
     def _warnings(self) -> list[str]:
         """Return what went wrong with images meanwhile, on all ranks."""
         splits = self.setup.dataset.splits.values()
@@ -201,7 +186,7 @@ class Trainer:
     def _finish(self, folder: RunFolder, course: Course, teacher: Teacher | None) -> dict[str, Any]:
         """Write weights and summary."""
         setup, dataset = self.setup, self.setup.dataset
-        metrics = setup.evaluate(dataset.test_split)
+        metrics = self.looks.at_the_end()
         warnings = self._warnings()
         if not is_main_process():
             return {}
@@ -210,7 +195,7 @@ class Trainer:
             "seconds": course.seconds,
             "images_per_second": course.images / max(course.train_seconds, 1e-9),
             "last_epoch": setup.epochs - 1,
-            **best_of(folder.records(), setup.curve_split),
+            **best_of(folder.records(), self.looks.curve_split),
             "image_size": setup.size,
             "data_hash": dataset.hash,
             "class_names": dataset.class_names,

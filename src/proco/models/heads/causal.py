@@ -77,7 +77,7 @@ class CausalClassifier(nn.Module, EvaluatesOtherwise, FollowsBatches):
         )
 
     def _cut(self, rows: Tensor) -> Tensor:
-        return rows.unflatten(1, (self.heads, -1))
+        return rows.reshape(len(rows), self.heads, rows.shape[1] // self.heads)
 
     @torch.no_grad()
     def _follow(self, features: Tensor) -> None:

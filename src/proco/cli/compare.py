@@ -51,7 +51,8 @@ def compare(
     from proco.cli.tables import make_console
     from proco.errors import ConfigError
     from proco.training.recipes import load_own_data, load_recipe, rate_note
-    from proco.training.run_folder import RunFolder, write_whole
+    from proco.training.run_folder import RunFolder
+    from proco.training.whole_files import write_whole
 
     recipes, all_seeds, overrides = _read(
         [*words, *([] if device is None else [f"engine.device={device}"])], seeds or []

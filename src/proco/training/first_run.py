@@ -9,7 +9,8 @@ from proco.errors import ConfigError
 from proco.methods.method import Method
 from proco.training.checkpoint import Checkpoint, Course
 from proco.training.ema import MovingAverage
-from proco.training.run_folder import RunError, RunFolder, settings_that_count, unlike
+from proco.training.likeness import settings_that_count, unlike
+from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import TrainConfig
 
 

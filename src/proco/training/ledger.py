@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from proco.config import as_settings
-from proco.training.run_folder import RunFolder, write_whole
+from proco.training.run_folder import RunFolder
+from proco.training.whole_files import write_whole
 
 
 def entry_of(folder: RunFolder, recipe: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,10 +16,11 @@ from torch import Tensor, nn
 
 from proco.config import as_settings, merge, read_recipe
 from proco.errors import ProCoError
-from proco.training.settings import EngineConfig, TrainConfig
+from proco.training.likeness import settings_that_count, unlike
+from proco.training.settings import TrainConfig
+from proco.training.whole_files import is_partial, moved_into_place, write_whole
 
 M = TypeVar("M", bound=nn.Module)
-_PARTIAL = ".partial"  # how the name of a file ends while it is written
 
 
 class RunError(ProCoError):
@@ -83,7 +83,7 @@ class RunFolder:
         """Refuse a folder that holds something already, or is none."""
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file, and is left as it is. Choose a folder (--out).")
-        if self.path.exists() and any(not inside.name.endswith(_PARTIAL) for inside in self.path.iterdir()):
+        if self.path.exists() and not all(is_partial(inside) for inside in self.path.iterdir()):
             raise RunError(
                 f"{self.path} is not empty and is left as it is. Continue the run in it (--resume; in Python "
                 "resume=True), or choose another folder (--out)."
@@ -163,16 +163,14 @@ class RunFolder:
     def save_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Write all that a resumed run needs."""
         self.checkpoint_file.parent.mkdir(exist_ok=True)
-        beside = _beside(self.checkpoint_file)
         try:
-            torch.save(dict(state), beside)
+            with moved_into_place(self.checkpoint_file) as beside:
+                torch.save(dict(state), beside)
         except (OSError, RuntimeError) as error:  # the latter is what torch makes of a full disk
-            beside.unlink(missing_ok=True)  # it would keep the disk full
             raise RunError(
                 f"cannot write {self.checkpoint_file}: {error}. The checkpoint before it is as it was; make room and "
                 f"continue with proco train --resume {self.path}."
             ) from error
-        _move(beside, self.checkpoint_file)
 
     def load_checkpoint(self) -> dict[str, Any] | None:
         """Read the last checkpoint, or None where there is none yet.
@@ -238,52 +236,3 @@ class RunFolder:
         except ValueError as error:
             raise RunError(f"{self.summary_file} cannot be read: {error}.") from error
         return content
-
-
-def settings_that_count(config: TrainConfig, *, looks: bool = True) -> dict[str, Any]:
-    """Return the settings without what is said about a run, with what it was made, and by what means.
-
-    looks: whether it counts how often the run is looked at.
-    """
-    names = (*EngineConfig.rounding, *(EngineConfig.looks if looks else ()))
-    counting = {name: getattr(config.engine, name) for name in names}
-    return as_settings(replace(config, about="", published={}, made_with={}, engine=EngineConfig(**counting)))
-
-
-def unlike(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Return which settings, or settings within them, are not as wanted, and what they are instead.
-
-    >>> unlike({"epochs": 2, "optim": {"lr": 0.1, "factor": 0.5}}, {"epochs": 3, "optim": {"lr": 0.2, "factor": 0.5}})
-    'epochs: 2 there, 3 here; optim.lr: 0.1 there, 0.2 here'
-    """
-    return "; ".join(_differences(found, wanted, ""))
-
-
-def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    for name in dict.fromkeys([*found, *wanted]):
-        old, new = found.get(name), wanted.get(name)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            yield from _differences(old, new, f"{prefix}{name}.")
-        elif old != new:
-            yield f"{prefix}{name}: {old} there, {new} here"
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(path.name + _PARTIAL)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there as it was, or whole, whenever the process ends."""
-    beside = _beside(path)
-    try:
-        beside.write_bytes(content)
-    except OSError:
-        beside.unlink(missing_ok=True)  # on a full disk it would keep it full
-        raise
-    _move(beside, path)
-
-
-def _move(beside: Path, path: Path) -> None:
-    with beside.open("rb") as file:
-        os.fsync(file.fileno())  # a rename must not overtake the data
-    beside.replace(path)

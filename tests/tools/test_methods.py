@@ -3,7 +3,15 @@
 from tests.tools.made_up import entry, recipe
 from tests.tools.test_tables import cells
 from tools.results.experiments import ABLATIONS, SHORT
-from tools.results.methods import COMBINED, OWN, combination_table, method_table, own_sentence, quickstart_table
+from tools.results.methods import (
+    COMBINED,
+    OWN,
+    combination_table,
+    corrected_sentence,
+    method_table,
+    own_sentence,
+    quickstart_table,
+)
 from tools.results.runs import Runs
 
 from proco.methods import Method
@@ -35,6 +43,14 @@ def test_what_is_further_than_a_point_from_its_published_figure_is_named() -> No
     near = own_sentence(Runs(entries[:1], recipes))
     assert near == "By their own recipes 1 of 1 methods with a published figure are within a point of it."
     assert own_sentence(Runs([], recipes)).startswith("No run")
+
+
+def test_own_runs_from_before_a_correction_are_named() -> None:
+    name = f"{OWN}tde_100"
+    runs = Runs([entry(name, 0, 43.0, batch_size=128)], {name: recipe()})
+    said = corrected_sentence(runs)
+    assert said == "Made before the recipe was corrected, which has no run since: tde with batch_size=128."
+    assert corrected_sentence(Runs([entry(name, 0, 43.0)], {name: recipe()})) == ""
 
 
 def test_combinations_and_bundled_images_are_listed_by_recipe() -> None:

@@ -77,6 +77,18 @@ def own_sentence(runs: Runs) -> str:
     )
 
 
+def corrected_sentence(runs: Runs) -> str:
+    """Return which methods' own runs were made before their recipe was corrected, and with what; "" for none."""
+    found = {}
+    for name in Method.registry:
+        for entry in runs.of(own_recipe(name)):
+            changes = [change for change in runs.departures(entry) if not change.startswith("engine.")]
+            if changes:
+                found[name] = ", ".join(changes)
+    those = "; ".join(f"{name} with {changes}" for name, changes in found.items())
+    return f"Made before the recipe was corrected, which has no run since: {those}." if found else ""
+
+
 def combination_table(runs: Runs) -> str:
     """Return accuracy of ProCo's contrast beside other classifications than logit adjustment."""
     return table(

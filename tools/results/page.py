@@ -21,6 +21,7 @@ from tools.results.methods import (
     COMBINED,
     combination_table,
     common_recipes,
+    corrected_sentence,
     method_table,
     own_recipes,
     own_sentence,
@@ -230,6 +231,7 @@ tuned but the strength of TDE's correction, on images left out of training.
 
 _OWN = """\
 {}
+{}
 What is published for the class-balanced focal loss is the best on the test set of twelve pairs of beta and gamma, on
 images of its own; ours is one pair, chosen on left-out images."""
 
@@ -238,7 +240,7 @@ def _methods(runs: Runs) -> str:
     return _METHODS.format(
         methods=_with_commands(runs, method_table(runs), [*common_recipes(runs), *own_recipes(runs)]),
         mixup=_grid(runs, experiments.MIXUP),
-        own=_OWN.format(own_sentence(runs)),
+        own=_OWN.format(own_sentence(runs), corrected_sentence(runs)),
         combinations=_with_commands(runs, combination_table(runs), runs.known(COMBINED)),
         quickstart=_with_commands(runs, quickstart_table(runs), runs.known(experiments.QUICKSTART)),
     )

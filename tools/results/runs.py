@@ -89,7 +89,7 @@ def _is_choosing(entry: Entry) -> bool:
 def _differences(then: Any, now: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the settings of then, by their full names, that now has too, and with another value."""
     if name not in _FREE and isinstance(then, Mapping) and isinstance(now, Mapping):
-        for key in then.keys() & now.keys():
+        for key in (key for key in then if key in now):
             yield from _differences(then[key], now[key], f"{name}.{key}" if name else key)
     elif _is_listing(then) and _is_listing(now) and len(then) != len(now):
         yield f"{name}.length", len(then)

@@ -36,8 +36,8 @@ from torchvision import transforms
 from benchmarks.augment import SIDE, pictures
 from benchmarks.measure import add_json_option, interleaved_ms, report, synchronize
 from proco import LogitAdjustedLoss, ProCoLoss
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import Dataset, Split
-from proco.data.images import ArrayImages
 from proco.data.long_tail import exponential_counts
 from proco.kernels import layers
 from proco.methods.logit_adjustment import LogitAdjustment

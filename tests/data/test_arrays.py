@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from proco.data.array_images import ArrayImages
 from proco.data.arrays import Arrays
-from proco.data.images import ArrayImages
 from proco.errors import DataError
 
 GENERATOR = np.random.default_rng(0)

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import torch
 
+from proco.data.array_images import ArrayImages
 from proco.data.bundled import FASHION_MNIST_LT, FashionMnistLt
-from proco.data.images import ArrayImages
 from proco.data.long_tail import exponential_counts
 
 # Of the bytes of the images and the labels, train before test; the file itself depends on the version of zlib.

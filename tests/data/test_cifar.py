@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from proco.data.array_images import ArrayImages
 from proco.data.cifar import Cifar10, Cifar100
 from proco.data.dataset import Dataset
-from proco.data.images import ArrayImages
 from proco.errors import DataError
 
 GENERATOR = np.random.default_rng(0)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import SPLIT_WORDS, Dataset, Split, hold_out, keep_subset, validate_on_left_out
-from proco.data.images import ArrayImages
 from proco.data.long_tail import IndexList, keep_counts
 from proco.errors import DataError
 

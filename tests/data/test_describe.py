@@ -2,9 +2,9 @@
 
 import torch
 
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import Dataset, Split
 from proco.data.describe import describe
-from proco.data.images import ArrayImages
 
 
 def split_of(labels: list[int]) -> Split:

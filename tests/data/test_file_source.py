@@ -10,9 +10,10 @@ import torch
 from PIL import Image
 
 from proco.augment.window import CentreWindow
+from proco.data.file_images import FileImages
 from proco.data.file_source import natural_order
 from proco.data.folder import Folder
-from proco.data.images import Cut, FileImages
+from proco.data.images import Cut
 from proco.data.manifest import Manifest
 from proco.errors import DataError
 

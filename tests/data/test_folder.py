@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from proco.data.dataset import Dataset
+from proco.data.file_images import FileImages
 from proco.data.folder import IMAGE_SUFFIXES, Folder
-from proco.data.images import FileImages
 from proco.errors import DataError
 
 WriteImage = Callable[..., Path]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from proco.data.dataset import Dataset
-from proco.data.images import FileImages
+from proco.data.file_images import FileImages
 from proco.data.lists import ImageNetLt, INaturalist2018, Lists
 from proco.errors import DataError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from proco.data.images import FileImages
+from proco.data.file_images import FileImages
 from proco.data.manifest import Manifest
 from proco.errors import DataError
 

@@ -11,10 +11,11 @@ from PIL import Image
 
 from proco.augment.window import CentreWindow
 from proco.data import file_source
+from proco.data.array_images import ArrayImages
 from proco.data.arrays import Arrays
 from proco.data.dataset import validate_on_left_out
 from proco.data.folder import Folder
-from proco.data.images import ArrayImages, Cut
+from proco.data.images import Cut
 from proco.data.long_tail import keep_counts
 from proco.data.prepare import DataConfig, SharedData, prepare
 from proco.errors import ConfigError, DataError

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import Dataset, Split
-from proco.data.images import ArrayImages
 
 
 def coloured_squares(counts: list[int], seed: int) -> Split:

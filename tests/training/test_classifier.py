@@ -10,8 +10,8 @@ from tests.training.test_runs import npz_config
 from torch import nn
 
 from proco.augment import Plain
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import Dataset, Split
-from proco.data.images import ArrayImages
 from proco.errors import DataError
 from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc
 from proco.models import network as network_module

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import Split
-from proco.data.images import ArrayImages
 from proco.evaluation.metrics import Metrics
 from proco.models.network import Outputs
 from proco.training import evaluate as evaluate_module

@@ -10,8 +10,8 @@ from proco.augment.auto import Auto
 from proco.augment.plain import Plain
 from proco.augment.sim import Sim
 from proco.augment.weak import Weak
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import Dataset
-from proco.data.images import ArrayImages
 from proco.data.samplers import SAMPLERS
 from proco.errors import ConfigError
 from proco.training import loader as loader_module

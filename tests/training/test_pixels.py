@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from proco.data.images import ArrayImages
+from proco.data.array_images import ArrayImages
 from proco.data.prepare import DataConfig
 from proco.errors import ConfigError
 from proco.training.pixels import image_size, normalisation

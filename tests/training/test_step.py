@@ -8,8 +8,8 @@ import torch
 from tests.training.small_stage import PLAIN_PROCO, batches, make_network, make_stage
 from torch import nn
 
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import Dataset
-from proco.data.images import ArrayImages
 from proco.losses import LogitAdjustedLoss, ProCoLoss
 from proco.methods.bcl import Bcl
 from proco.methods.experts import side_by_side

@@ -13,8 +13,8 @@ from tests.training.test_runs import npz_config
 
 from proco.augment import Plain
 from proco.config import as_settings, merge
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import Dataset
-from proco.data.images import ArrayImages
 from proco.errors import ConfigError
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.logit_adjustment_posthoc import LogitAdjustmentPosthoc

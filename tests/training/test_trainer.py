@@ -13,8 +13,8 @@ import torch
 from tests.training.power_cut import PowerCut, PowerCutError
 from tests.training.small import PROCO, fit, small_config
 
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import Dataset
-from proco.data.images import ArrayImages
 from proco.evaluation.metrics import Evaluation, Metrics
 from proco.methods.cross_entropy import CrossEntropy
 from proco.methods.crt import Crt

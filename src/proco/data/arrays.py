@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import SPLIT_WORDS, SPLITS, Dataset, Split, name_some, numbered_classes
 from proco.data.decode import Progress
-from proco.data.images import ArrayImages
 from proco.data.source import Source
 from proco.errors import DataError
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from proco.data.array_images import ArrayImages
 from proco.data.arrays import read_npz
 from proco.data.dataset import Dataset, Split
 from proco.data.decode import Progress
-from proco.data.images import ArrayImages
 from proco.data.source import Source
 from proco.errors import DataError
 

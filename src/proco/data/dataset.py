@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proco.data.images import NOT_UTF_8, Images
+from proco.data.file_images import NOT_UTF_8
+from proco.data.images import Images
 from proco.data.long_tail import IndexList, keep_counts
 from proco.errors import DataError
 from proco.losses.class_counts import class_counts_from_labels

@@ -12,7 +12,7 @@ import torch
 
 from proco.data.dataset import Dataset, Split
 from proco.data.decode import Progress, find_bad_images, in_threads, read_image
-from proco.data.images import FileImages, name_bad_files
+from proco.data.file_images import FileImages, name_bad_files
 from proco.data.source import Source
 from proco.errors import DataError
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from proco.data.array_images import ArrayImages
 from proco.data.dataset import Dataset, Split, name_some
-from proco.data.images import ArrayImages
 from proco.evaluation.metrics import Metrics
 from proco.models.network import Network
 from proco.models.normalise import Normalise

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from proco.data.images import ArrayImages, Images
+from proco.data.array_images import ArrayImages
+from proco.data.images import Images
 from proco.data.prepare import DataConfig
 from proco.errors import ConfigError
 from proco.models.normalise import Normalise

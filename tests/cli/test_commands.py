@@ -85,6 +85,81 @@ def test_train_finds_a_new_folder_each_time(squares: Path) -> None:
     assert RunFolder(Path("runs/squares/seed3")).config().seed == 3
 
 
+def test_a_run_that_waits_to_be_finished_is_named(squares: Path) -> None:
+    folder = RunFolder(Path("runs/squares/seed0"))
+    process = start("train", "--data", str(squares), *SMALL, "epochs=2000")
+    wait_for_records(folder, 2, process)
+    while_it_trains = run("train", "--data", str(squares), *SMALL)
+    process.kill()
+    process.wait()
+    after = run("train", "--data", str(squares), *SMALL)
+    said = "the run in runs/squares/seed0 is not finished; proco train --resume runs/squares/seed0 goes on with it."
+    assert said in after
+    assert "is not finished" not in while_it_trains
+    assert RunFolder(Path("runs/squares/seed0-3")).is_finished
+
+
+def test_what_was_trained_on_is_known_again(squares: Path) -> None:
+    """Else one could evaluate on it without noticing."""
+    for part, numbers in (("own", range(20)), ("more", range(10, 40))):
+        for number in numbers:
+            for label, name in enumerate(("cat", "dog")):
+                path = Path(part) / name / f"{number}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                generator = np.random.default_rng(1000 * label + number)
+                Image.fromarray(generator.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(path)
+    run("train", "--data", "own", "--out", "run", *SMALL, "data.size=8")
+    trained = len(RunFolder(Path("run")).training_images())
+    assert trained == 36  # a tenth is held out
+    said = " ".join(run("evaluate", "run", "--data", "own").split())
+    assert "36 of these 40 images were trained on" in said
+    facts = json.loads(run("evaluate", "run", "--data", "more", "--json"))
+    assert 16 <= facts["trained_on"] <= 20
+    unseen = run("evaluate", "run", "--data", "more", "--unseen")
+    assert "were trained on" not in unseen
+    assert json.loads(run("evaluate", "run", "--data", "more", "--unseen", "--json"))["trained_on"] == 0
+    assert "were trained on" not in run("evaluate", "run")
+    with pytest.raises(ProCoError, match="--unseen is for other data than the run's own"):
+        run("evaluate", "run", "--unseen")
+    RunFolder(Path("run")).training_images_file.unlink()
+    assert "were trained on" not in run("evaluate", "run", "--data", "own")
+    with pytest.raises(ProCoError, match="which images were trained on is not known"):
+        run("evaluate", "run", "--data", "own", "--unseen")
+
+
+def test_where_data_is_looked_for_is_said_when_it_has_moved(squares: Path) -> None:
+    run("train", "--data", str(squares), "--out", "run", *SMALL)
+    squares.rename("elsewhere.npz")
+    with pytest.raises(ProCoError, match=r"Where the data has moved, change its place in run/config\.yaml"):
+        run("evaluate", "run")
+    Path("run/summary.json").unlink()
+    with pytest.raises(ProCoError, match=r"Where the data has moved, change its place in run/config\.yaml"):
+        run("train", "--resume", "run")
+    config = Path("run/config.yaml")
+    config.write_text(config.read_text().replace(str(squares), str(Path("elsewhere.npz").absolute())))
+    run("train", "--resume", "run")
+    run("evaluate", "run")
+
+
+def test_a_recipe_without_data_says_what_it_is_trained_on(squares: Path) -> None:
+    Path("bare.yaml").write_text("method: logit_adjustment\n")
+    note = "the recipe names no data"
+    assert note in run("train", "bare.yaml", *SMALL, "epochs=1", "engine.device=cpu")
+    assert note not in run("train", "bare.yaml", "--data", str(squares), *SMALL)
+    source = f"data.source={{name: arrays, path: {squares}}}"
+    assert note not in run("train", "bare.yaml", source, *SMALL)
+
+
+def test_a_folder_that_cannot_be_one_is_refused_before_the_data_is_read(tmp_path: Path) -> None:
+    Path("file").write_text("")
+    with pytest.raises(ProCoError, match="file is a file, and is left as it is"):
+        run("train", "quickstart/proco", "--out", "file/run")
+    Path("full").mkdir()
+    Path("full/note.txt").write_text("")
+    with pytest.raises(ProCoError, match=r"full is not empty and is left as it is\. Choose another folder"):
+        run("train", "quickstart/proco", "--out", "full")
+
+
 def test_compare_trains_every_recipe_with_every_seed_once(squares: Path) -> None:
     Path("a.yaml").write_text(f"data: {{source: {{name: arrays, path: {squares}}}}}\nmethod: logit_adjustment\n")
     Path("b.yaml").write_text("extends: a.yaml\nmethod: proco\n")
@@ -286,6 +361,7 @@ def test_failed_run_is_named_after_the_others_are_done(squares: Path) -> None:
     with pytest.raises(ProCoError, match=r"1 of 2 runs failed: bad\.yaml, seed 0: the loss"):
         run("compare", "bad.yaml", "good.yaml", "--out", "both", *SMALL)
     assert RunFolder(Path("both/good/seed0")).is_finished
+    assert set(json.loads(Path("both/comparison.json").read_text())["top1"]) == {"good.yaml"}  # what is there is shown
 
 
 @pytest.mark.parametrize("lanes", ["1", "2"])
@@ -310,6 +386,7 @@ def test_a_fault_in_one_run_is_shown_and_the_others_go_on(
     assert RunFolder(Path("both/good/seed0")).is_finished
     assert not RunFolder(Path("both/bad/seed0")).is_finished
     assert "in faulty" in result.output  # the place is shown
+    assert "compared without bad.yaml" in " ".join(result.output.split())
 
 
 def test_changed_data_is_noticed_and_other_data_evaluated_whole(squares: Path) -> None:
@@ -523,7 +600,7 @@ def test_interrupted_run_says_how_to_go_on(squares: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Continue with: proco train --resume run (from its last checkpoint: " in said
+    assert "Continue with: proco train --resume run (it goes on from the last checkpoint; checkpoints are made" in said
     assert RunFolder(Path("run")).load_checkpoint()["epoch"] == 1
     assert "Traceback" not in said
 

@@ -72,6 +72,16 @@ def test_time_left_of_a_resumed_run_is_by_the_epochs_of_this_one(
     assert capsys.readouterr().out.rstrip().endswith("2:00 left")
 
 
+def test_time_left_is_at_the_pace_of_the_last_epochs(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    """Some stretches of a run are slower: those of steps uphill take twice the time."""
+    lines = ProgressLines(threading.Event())
+    lines.on_start(0, 30)
+    for epoch in range(20):
+        clock[0] += 10 if epoch < 12 else 20
+        lines.on_epoch(record(epoch))
+    assert capsys.readouterr().out.rstrip().endswith("3:20 left")
+
+
 def test_long_epochs_speak_once_a_minute(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
     lines = ProgressLines(threading.Event())
     lines.on_start(0, 3)

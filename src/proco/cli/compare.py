@@ -47,12 +47,10 @@ def compare(
     ] = None,
 ) -> None:
     """Train every recipe with every seed and compare: mean, standard deviation, paired difference to the first."""
-    from proco.cli.comparison import show_comparison
     from proco.cli.tables import make_console
-    from proco.errors import ConfigError
+    from proco.errors import ConfigError, ProCoError
     from proco.training.recipes import load_own_data, load_recipe, rate_note
     from proco.training.run_folder import RunFolder
-    from proco.training.whole_files import write_whole
 
     recipes, all_seeds, overrides = _read(
         [*words, *([] if device is None else [f"engine.device={device}"])], seeds or []
@@ -77,18 +75,36 @@ def compare(
     for recipe in recipes:
         if advice := rate_note(partial(load, recipe), overrides):
             console.print(f"note: {recipe}: {advice}")
-    _train_all(runs, console, lanes, results)
+    failures = _train_all(runs, console, lanes, results)
+    unfinished = {run.recipe for run in runs if not run.summary}
+    # A mean over other seeds than its neighbour's would be no comparison.
+    compared = [run for run in runs if run.recipe not in unfinished]
+    if compared:
+        _show(compared, console, all_seeds, out)
+    if compared and failures:
+        console.print(f"note: compared without {' and '.join(sorted(unfinished))}, not all runs of which are finished.")
+    if failures:
+        raise ProCoError(f"{len(failures)} of {len(runs)} runs failed: {' '.join(failures)}")
+
+
+def _show(runs: "list[_Run]", console: "Console", seeds: list[int], out: Path) -> None:
+    """Show runs that are finished, each recipe with every seed, and write down their figures."""
+    from proco.cli.comparison import show_comparison
+    from proco.training.whole_files import write_whole
+
     for note in dict.fromkeys(note for run in runs for note in run.summary["notes"]):
         console.print(f"note: {note}")
     if len({run.summary["data_hash"] for run in runs}) > 1:
         console.print("note: not all of these runs have the same data; differences are not of the methods alone.")
-    summaries = {recipe: [run.summary for run in runs if run.recipe == recipe] for recipe in recipes}
-    show_comparison(console, {recipe_label(recipe): group for recipe, group in summaries.items()}, all_seeds)
+    summaries: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        summaries.setdefault(run.recipe, []).append(run.summary)
+    show_comparison(console, {recipe_label(recipe): group for recipe, group in summaries.items()}, seeds)
     figures = {
         figure: {recipe: [summary[figure] for summary in group] for recipe, group in summaries.items()}
         for figure in ("top1", "balanced_accuracy")
     }
-    content = json.dumps({"seeds": all_seeds, **figures}, indent=2) + "\n"
+    content = json.dumps({"seeds": seeds, **figures}, indent=2) + "\n"
     write_whole(out / "comparison.json", content.encode())
     console.print("run folders:")
     for run in runs:
@@ -128,11 +144,10 @@ def _read(words: list[str], seed_words: list[str]) -> tuple[list[str], list[int]
     return recipes, seeds, overrides
 
 
-def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path | None) -> None:
-    """Give every run its summary, and the ledger, where there is one, its entry; say which runs failed, at the end."""
+def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path | None) -> list[str]:
+    """Give every run its summary, and the ledger, where there is one, its entry; return which runs failed, and why."""
     from proco.cli.interrupt import noted_interrupts
     from proco.data.prepare import SharedData
-    from proco.errors import ProCoError
     from proco.training.lanes import in_lanes
     from proco.training.ledger import write_entry
 
@@ -158,9 +173,7 @@ def _train_all(runs: list[_Run], console: "Console", lanes: int, results: Path |
     except KeyboardInterrupt:
         typer.echo("proco: stopped. The same command goes on where it was.", err=True)
         raise typer.Exit(130) from None
-    if failures:
-        # A mean over other seeds than its neighbour's would be no comparison.
-        raise ProCoError(f"{len(failures)} of {len(runs)} runs failed: {' '.join(failures)}")
+    return failures
 
 
 def _reason(error: BaseException) -> str:
@@ -282,7 +295,8 @@ def _train(
     from proco.training.runs import fit_or_reuse
 
     label = f"{run.recipe}, seed {run.config.seed}"
-    console.print(f"run {run.number}: {label}, in {run.folder.path}")
+    finished = "; finished already" if run.folder.is_finished else ""
+    console.print(f"run {run.number}: {label}, in {run.folder.path}{finished}")
     config = run.config if run.folder.is_finished else _beginning_with(run, runs)
     if config.engine.first_run is not None:
         console.print(f"  goes on from {config.engine.first_run}, with which it shares its first stage")

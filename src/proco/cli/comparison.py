@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from proco.cli.tables import accuracy_table, explain_balanced, headings
+from proco.cli.tables import accuracy_table, explain_balanced, headings, print_fitting
 
 Summary = Mapping[str, Any]
 
@@ -29,12 +29,7 @@ def show_comparison(console: Console, summaries: Mapping[str, Sequence[Summary]]
         _comparison_table(named, seeds, shown, spreads_of_groups=False),
         _comparison_table(named, seeds, {key: heading}),
     ]
-    unbounded = console.options.update(width=1000)
-    fitting = (table for table in tables if console.measure(table, options=unbounded).maximum <= console.width)
-    table = next(fitting, tables[-1])
-    console.print(table)
-    if table is tables[-1] and len(shown) > 1:
-        console.print("groups of classes do not fit here; they are in the summary.json of each run.")
+    print_fitting(console, tables)
     explain_balanced(console, shown)
     if len(summaries) > 1:
         console.print(f"difference: of {heading} to {next(iter(named))}, seed by seed")

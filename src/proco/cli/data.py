@@ -33,12 +33,18 @@ def describe(
     from proco.cli.progress import file_progress
     from proco.cli.tables import make_console
     from proco.data.describe import describe as describe_dataset
+    from proco.data.file_source import BadImagesError
     from proco.data.prepare import prepare
     from proco.evaluation.shot_groups import FEW_BELOW, MANY_ABOVE, shot_groups
 
     console = make_console()
-    with file_progress(console) as progress:
-        dataset = prepare(data_settings(path, settings or []), progress)
+    try:
+        with file_progress(console) as progress:
+            dataset = prepare(data_settings(path, settings or []), progress)
+    except BadImagesError as error:
+        for file, reason in error.reasons.items():
+            console.print(f"{file}: {reason}", soft_wrap=True)
+        raise
     facts = describe_dataset(dataset)
     sizes = ", ".join(f"{name} {size}" for name, size in facts.split_sizes.items())
     console.print(f"{facts.name}: {facts.num_classes} classes; images: {sizes}")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from proco.data.dataset import Split
     from proco.data.source import Source
+    from proco.training.run_folder import RunFolder
 
 
 def evaluate(
@@ -17,6 +19,9 @@ def evaluate(
     ] = None,
     split: Annotated[str | None, typer.Option(help="train, val or test; by default the one of the summary.")] = None,
     data: Annotated[Path | None, typer.Option(help="Evaluate on other data of the run's classes.")] = None,
+    unseen: Annotated[
+        bool, typer.Option("--unseen", help="Of --data, leave out the images that were trained on.")
+    ] = False,
     worst: Annotated[int, typer.Option(min=0, help="How many of the least accurate classes to list.")] = 10,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1; by default a GPU where there is one.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON and nothing else.")] = False,
@@ -49,26 +54,56 @@ def evaluate(
     split = split or dataset.test_split
     if split not in splits:
         raise ConfigError(f"the data has no split {split!r}; it has {', '.join(splits)}.")
-    metrics = classifier.evaluate(splits[split])
-    for warning in splits[split].images.warnings:
+    chosen, seen = splits[split], 0
+    if data is not None:
+        chosen, seen = _apart_from_training(chosen, folder, leave_out=unseen)
+    elif unseen:
+        raise ConfigError("--unseen is for other data than the run's own; name it with --data.")
+    metrics = classifier.evaluate(chosen)
+    for warning in chosen.images.warnings:
         typer.echo(f"warning: {warning}", err=True)
     if as_json:
         facts = {
             "split": split if what is None else "all",
             "class_names": classifier.class_names,
             "class_counts": classifier.class_counts.tolist(),
+            "trained_on": seen,
         }
         typer.echo(json.dumps(asdict(metrics) | facts, indent=2))
         return
     for note in dataset.notes:
         console.print(f"note: {note}")
+    if seen:
+        console.print(
+            f"note: {seen} of these {len(chosen)} images were trained on, so that the figures are too good; --unseen "
+            "leaves them out."
+        )
     show_accuracies(console, f"accuracy on {what or split}, %", str(run), asdict(metrics))
-    warn_of_scarcity(console, classifier.class_counts, splits[split].labels)
+    warn_of_scarcity(console, classifier.class_counts, chosen.labels)
     console.print(f"expected calibration error {metrics.ece:.3f}")
     known = [(accuracy, i) for i, accuracy in enumerate(metrics.per_class_accuracy) if accuracy is not None]
     console.print(f"least accurate classes (accuracy, training images), of {len(known)}:")
     for accuracy, i in sorted(known)[:worst]:
         console.print(f"  {accuracy:5.1f} %  {int(classifier.class_counts[i]):6}  {classifier.class_names[i]}")
+
+
+def _apart_from_training(split: "Split", folder: "RunFolder", *, leave_out: bool) -> tuple["Split", int]:
+    """Return a split, without what a run was trained on if that is left out, and how many of it were trained on."""
+    import torch
+
+    from proco.errors import ConfigError
+
+    known = folder.training_images()
+    if known is None:
+        if leave_out:
+            raise ConfigError(f"which images were trained on is not known: {folder.training_images_file} is not there.")
+        return split, 0
+    is_seen = torch.isin(split.images.identities, known)
+    if not leave_out:
+        return split, int(is_seen.sum())
+    if is_seen.all():
+        raise ConfigError("all of these images were trained on; --unseen leaves none.")
+    return split.subset((~is_seen).nonzero().flatten()), 0
 
 
 def _source_at(path: Path, assignments: list[str]) -> "Source":

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 _SECONDS_BETWEEN_LINES = 5.0
+_EPOCHS_OF_PACE = 5  # that the time left is reckoned by: some stretches of a run are slower than others
 
 
 class ProgressLines:
@@ -24,8 +26,8 @@ class ProgressLines:
         self.stop, self.label = stop, label
         self.name = ""
         self.epochs = 0
-        self.first_epoch = 0
-        self.started = self.last_line = 0.0
+        self.last_line = 0.0
+        self.ends: deque[tuple[int, float]] = deque(maxlen=_EPOCHS_OF_PACE + 1)
 
     def __enter__(self) -> Self:
         return self
@@ -37,9 +39,11 @@ class ProgressLines:
 
     def on_start(self, first_epoch: int, epochs: int, name: str = "") -> None:
         """Remember when and where training began."""
-        self.epochs, self.first_epoch = epochs, first_epoch
+        self.epochs = epochs
         self.name = f"{name}, " if name else ""
-        self.started = self.last_line = time.monotonic()
+        self.last_line = time.monotonic()
+        self.ends.clear()
+        self.ends.append((first_epoch, self.last_line))
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
         """Say something within a long epoch."""
@@ -50,12 +54,14 @@ class ProgressLines:
             typer.echo(f"{self.label}{self.name}epoch {epoch + 1}/{self.epochs}  step {step}/{steps}")
 
     def on_epoch(self, record: dict[str, Any]) -> None:
-        """Say how the epoch went, and how long the rest will take."""
+        """Say how the epoch went, and how long the rest will take at the pace of the last epochs."""
         now = time.monotonic()
         done = record["epoch"] + 1
+        self.ends.append((done, now))
         if done in (1, self.epochs) or now - self.last_line >= _SECONDS_BETWEEN_LINES:
             self.last_line = now
-            left = (now - self.started) / (done - self.first_epoch) * (self.epochs - done)
+            before, then = self.ends[0]
+            left = (now - then) / (done - before) * (self.epochs - done)
             typer.echo(
                 f"{self.label}{self.name}epoch {done}/{self.epochs}  {_measurements(record)}  {_duration(left)} left"
             )

@@ -1,6 +1,6 @@
 """What is printed on the terminal: names of the user's as they are, and tables of results."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import isclose
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +49,24 @@ def accuracy_table(title: str, columns: Iterable[str]) -> Table:
 def show_accuracies(console: Console, title: str, name: str, summary: Mapping[str, Any]) -> None:
     """Print a row of what headings shows of a summary."""
     shown = headings([summary])
-    table = accuracy_table(title, shown.values())
-    table.add_row(name, *(percent(summary[key]) for key in shown))
-    console.print(table)
+    *_, (key, heading) = shown.items()
+    tables = []
+    for columns in (shown, {key: heading}):
+        table = accuracy_table(title, columns.values())
+        table.add_row(name, *(percent(summary[column]) for column in columns))
+        tables.append(table)
+    print_fitting(console, tables)
     explain_balanced(console, shown)
+
+
+def print_fitting(console: Console, tables: Sequence[Table]) -> None:
+    """Print the first of the tables that fits the console, else the last, which lacks the groups."""
+    unbounded = console.options.update(width=1000)
+    fitting = (table for table in tables if console.measure(table, options=unbounded).maximum <= console.width)
+    table = next(fitting, tables[-1])
+    console.print(table)
+    if table is tables[-1] and len(tables[0].columns) > len(table.columns):
+        console.print("groups of classes do not fit here; they are in the summary.json of each run.")
 
 
 def warn_of_scarcity(console: Console, class_counts: "Tensor", labels: "Tensor") -> None:

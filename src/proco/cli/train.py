@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,13 +37,14 @@ def train(
     shared by all ranks.
     """
     from proco.config import read_assignments
-    from proco.distributed import broadcast_text, process_group
+    from proco.distributed import process_group
     from proco.errors import ConfigError
-    from proco.training.recipes import load_own_data, load_recipe, rate_note
+    from proco.training.recipes import data_note, load_own_data, load_recipe, rate_note
     from proco.training.run_folder import RunError, RunFolder
 
     recipe, assignments = split_words(words or [])
-    advise: Callable[[int], str] | None = None
+    advise: Callable[[int], list[str]] | None = None
+    folder: RunFolder | None = None
     if resume is not None:
         if recipe or assignments or data or out or seed is not None:
             raise ConfigError("--resume takes the settings of the run in the folder; give nothing else but --device.")
@@ -65,17 +67,21 @@ def train(
         if seed is not None and any(word.startswith("seed=") for word in assignments):
             raise ConfigError("give the seed once, with --seed or as seed=.")
         config = load(overrides)
-        advise = partial(rate_note, load, overrides)
+        told = "" if recipe is None or data is not None else data_note(recipe, overrides)
+
+        def advise(batch_size: int) -> list[str]:
+            return [told, rate_note(load, overrides, batch_size)]
+
         # The records want names in UTF-8.
         name = recipe_label(recipe) if recipe else os.fsencode((data or Path()).resolve().stem).decode(errors="replace")
     if device is not None:
         config = replace(config, engine=replace(config.engine, device=device))
 
     with process_group("cpu" if config.engine.device == "cpu" else None):
-        if resume is None:
-            folder = RunFolder(out or Path(broadcast_text(str(unused_folder(Path("runs") / name, config.seed)))))
+        if out is not None:
+            folder = RunFolder(out)
             _require_unused(folder)  # before all images are checked
-        _train(config, folder, advise, resume=resume is not None)
+        _train(config, folder, Path("runs") / name, advise, resume=resume is not None)
 
 
 def _require_unused(folder: "RunFolder") -> None:
@@ -93,24 +99,38 @@ def _require_unused(folder: "RunFolder") -> None:
         raise RunError(refusal)
 
 
-def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], str] | None, *, resume: bool) -> None:
-    """Train into the folder, on every rank; the main one says what is going on.
+def _train(
+    config: "TrainConfig",
+    folder: "RunFolder | None",
+    parent: Path,
+    advise: Callable[[int], list[str]] | None,
+    *,
+    resume: bool,
+) -> None:
+    """Train into the folder, or a new one within parent, on every rank; the main one says what is going on.
 
     A function of its own: what it leaves behind of the ranks must be gone before they part.
     """
     from proco.cli.interrupt import noted_interrupts
     from proco.cli.progress import file_progress, progress_for
     from proco.cli.tables import make_console, show_accuracies, warn_of_scarcity
-    from proco.distributed import is_main_process
+    from proco.distributed import broadcast_text, is_main_process
     from proco.training.journal import Silent
+    from proco.training.run_folder import RunFolder
+    from proco.training.runs import place_of_data_explained
     from proco.training.trainer import Trainer
 
     console = make_console()
-    if resume and is_main_process():
+    if resume and folder is not None and is_main_process():
         with folder.held():  # that another process has it is said before all images are checked
             pass
-    with file_progress(console) as progress:
+    explained = nullcontext() if folder is None or not resume else place_of_data_explained(folder)
+    with file_progress(console) as progress, explained:
         trainer = Trainer(config, progress=progress if is_main_process() else None)
+    waiting = ""
+    if folder is None:  # chosen now, and not while others could still begin in it
+        waiting = unfinished_run(parent, config.seed)
+        folder = RunFolder(broadcast_text(str(unused_folder(parent, config.seed))))
     if not is_main_process():
         trainer.fit(folder, Silent(), resume=resume)
         return
@@ -119,10 +139,10 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
         f"{dataset.name}: {len(dataset.splits['train'])} training images of {dataset.num_classes} classes, in "
         f"batches of {setup.batch_size}, on {setup.device}. {trainer.outline()} Run folder: {folder.path}"
     )
-    advice = "" if advise is None else advise(setup.batch_size)
-    for note in filter(None, [advice, setup.caution(), *dataset.notes]):
-        console.print(f"note: {note}")
-    if resume and not (folder.checkpoint_file.exists() or folder.weights_file.exists() or folder.teacher.is_begun):
+    for note in filter(None, [waiting, *(advise(setup.batch_size) if advise else []), setup.caution(), *dataset.notes]):
+        console.print(f"note: {note}", soft_wrap=True)
+    has_begun = folder.checkpoint_file.exists() or folder.teacher.checkpoint_file.exists()
+    if resume and not (has_begun or folder.weights_file.exists()):
         console.print("note: there is no checkpoint yet; training begins again.")
     try:
         with noted_interrupts() as stop, progress_for(console, stop) as listener:
@@ -130,10 +150,13 @@ def _train(config: "TrainConfig", folder: "RunFolder", advise: Callable[[int], s
     except KeyboardInterrupt:
         further = "Nothing was trained yet."
         if folder.is_begun:
-            where = "from its last checkpoint" if folder.checkpoint_file.exists() else "from the beginning"
-            apart = f"engine.checkpoint_seconds={config.engine.checkpoint_seconds:g} apart"
-            often = f"they are made after the first epoch, and then {apart}"
-            further = f"Continue with: proco train --resume {folder.path} ({where}: {often})"
+            has_begun = folder.checkpoint_file.exists() or folder.teacher.checkpoint_file.exists()
+            where = "goes on from the last checkpoint" if has_begun else "begins again, for there is no checkpoint yet"
+            often = f"engine.checkpoint_seconds={config.engine.checkpoint_seconds:g} apart"
+            further = (
+                f"Continue with: proco train --resume {folder.path} (it {where}; checkpoints are made after the first "
+                f"epoch, and then {often})"
+            )
         typer.echo(f"proco: stopped. {further}", err=True)
         raise typer.Exit(130) from None
     for note in summary["notes"][len(dataset.notes) :]:
@@ -158,6 +181,22 @@ def split_words(words: list[str]) -> tuple[str | None, list[str]]:
 def recipe_label(recipe: str) -> str:
     """Return the name of a recipe for a folder: that of one that ships with the package, or a file's own."""
     return Path(recipe).stem if Path(recipe).is_file() else recipe
+
+
+def unfinished_run(parent: Path, seed: int) -> str:
+    """Say which run of this name and seed was begun last, is not finished, and is not being trained; "" for none."""
+    from proco.training.run_folder import RunError, RunFolder
+
+    for path in sorted(parent.glob(f"seed{seed}*"), key=lambda path: path.stat().st_mtime, reverse=True):
+        folder = RunFolder(path)
+        if not folder.is_begun or folder.is_finished:
+            continue
+        try:
+            with folder.held():
+                return f"the run in {path} is not finished; proco train --resume {path} goes on with it."
+        except RunError:  # by another process
+            continue
+    return ""
 
 
 def unused_folder(parent: Path, seed: int) -> Path:

@@ -9,7 +9,7 @@ from torch import Tensor
 from proco.augment.choices import send
 from proco.augment.geometric import resize_scratch_bytes, resized_crop
 from proco.augment.window import Window
-from proco.data.images import Cut
+from proco.data.images import Cut, identity
 from proco.errors import DataError
 
 # Memory that cutting may take beside its result.
@@ -50,6 +50,12 @@ class ArrayImages:
     def fingerprint(self) -> bytes:
         """The SHA-256 of the pixels."""
         return hashlib.sha256(self.pixels.cpu().contiguous().numpy().data).digest()
+
+    @property
+    def identities(self) -> Tensor:
+        """A number for each image, int64 (N,), of its pixels."""
+        pixels = self.pixels.cpu().contiguous().numpy()
+        return torch.tensor([identity(image.data) for image in pixels], dtype=torch.int64)
 
     def __len__(self) -> int:
         return len(self.pixels)

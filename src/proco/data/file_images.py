@@ -12,7 +12,7 @@ from torch.nn.functional import interpolate
 
 from proco.augment.choices import send
 from proco.data.decode import in_threads, read_image
-from proco.data.images import Cut
+from proco.data.images import Cut, identity
 from proco.errors import DataError
 
 _GREY = 128
@@ -57,8 +57,13 @@ class FileImages:
     @property
     def fingerprint(self) -> bytes:
         """The SHA-256 of the files' names, those of their folders and their sizes: these stay when all of them move."""
-        files = "\n".join(f"{path.parent.name}/{path.name} {_file_size(path)}" for path in self.paths)
-        return hashlib.sha256(files.encode(errors=NOT_UTF_8)).digest()
+        return hashlib.sha256("\n".join(map(_name_and_size, self.paths)).encode(errors=NOT_UTF_8)).digest()
+
+    @property
+    def identities(self) -> Tensor:
+        """A number for each image, int64 (N,), of the file's name, that of its folder and its size."""
+        numbers = [identity(_name_and_size(path).encode(errors=NOT_UTF_8)) for path in self.paths]
+        return torch.tensor(numbers, dtype=torch.int64)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -140,6 +145,10 @@ def _groups(sizes: Sequence[int]) -> list[range]:
             starts.append(row)
             total = size
     return [range(start, end) for start, end in pairwise([*starts, len(sizes)])]
+
+
+def _name_and_size(path: Path) -> str:
+    return f"{path.parent.name}/{path.name} {_file_size(path)}"
 
 
 def _file_size(path: Path) -> int:

@@ -21,6 +21,14 @@ _DARK = 32  # grey levels, of 256
 _PROBES = 16
 
 
+class BadImagesError(DataError):
+    """Files that cannot be read, with the reasons, by their paths."""
+
+    def __init__(self, message: str, reasons: Mapping[Path, str]) -> None:
+        super().__init__(message)
+        self.reasons = dict(reasons)
+
+
 class Sample(NamedTuple):
     """An image file and its label."""
 
@@ -82,9 +90,11 @@ class FileSource(Source):
         if self.on_bad_image == "refuse":
             said = f"{listing.name}: {len(bad)} of {len(samples)} image files cannot be read: {name_bad_files(bad)}."
             if len(bad) == len(samples):
-                raise DataError(f"{said} Is the folder of the images right?")
-            raise DataError(
-                f"{said} Mend or remove them, or leave them out by the setting data.source.on_bad_image=skip."
+                raise BadImagesError(f"{said} Is the folder of the images right?", bad)
+            raise BadImagesError(
+                f"{said} Mend or remove them (proco data describe names them all), or leave them out by the setting "
+                "data.source.on_bad_image=skip.",
+                bad,
             )
         splits = {
             name: [sample for sample in of_split if sample.path not in bad] for name, of_split in listing.splits.items()

@@ -3,6 +3,7 @@
 What happens to a view after that is the augment package's business.
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Self
 
@@ -45,6 +46,10 @@ class Images(Protocol):
         Of arrays they are by pixels, of files by names and sizes.
         """
 
+    @property
+    def identities(self) -> Tensor:
+        """A number for each image, int64 (N,), by which it is known again in other data."""
+
     def __len__(self) -> int: ...
 
     def cut(self, positions: Tensor, cuts: Sequence[Cut], size: tuple[int, int], device: torch.device) -> list[Tensor]:
@@ -55,3 +60,8 @@ class Images(Protocol):
 
     def to(self, device: torch.device) -> Self:
         """Return the same images kept on device, where they can be: files stay files."""
+
+
+def identity(content: bytes | memoryview) -> int:
+    """Return a number of 64 bits that stands for the content."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)

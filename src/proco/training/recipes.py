@@ -84,6 +84,13 @@ def load_own_data(path: Path, name: str | None, *overrides: Settings) -> TrainCo
     return _from_anywhere(config)
 
 
+def data_note(name: str, overrides: Settings) -> str:
+    """Say which images a recipe is trained on where neither it nor a setting names any."""
+    if "source" in overrides.get("data", {}) or "source" in read_recipe(TrainConfig, find_recipe(name)).get("data", {}):
+        return ""
+    return "the recipe names no data, so the images are those that ship with proco; --data PATH gives yours."
+
+
 def rate_note(load: Callable[..., TrainConfig], overrides: Settings, batch_size: int | None = None) -> str:
     """Say which learning rate is in proportion where a batch size, but no rate, is set over what load gives.
 

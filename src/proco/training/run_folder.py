@@ -6,6 +6,7 @@ resumed. Nothing here unpickles.
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from proco.training.likeness import settings_that_count, unlike
 from proco.training.settings import TrainConfig
 from proco.training.whole_files import is_partial, moved_into_place, write_whole
 
+_LITTLE_ROOM = 2**24  # bytes: where less is left on the disk, that is why a checkpoint cannot be written
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -37,6 +39,7 @@ class RunFolder:
         self.summary_file = path / "summary.json"
         self.checkpoint_file = path / "checkpoints" / "last.pt"
         self.weights_file = path / "checkpoints" / "weights.safetensors"
+        self.training_images_file = path / "training_images.safetensors"
 
     @property
     def is_finished(self) -> bool:
@@ -80,14 +83,15 @@ class RunFolder:
             os.close(handle)
 
     def require_unused(self) -> None:
-        """Refuse a folder that holds something already, or is none."""
-        if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is a file, and is left as it is. Choose a folder (--out).")
-        if self.path.exists() and not all(is_partial(inside) for inside in self.path.iterdir()):
-            raise RunError(
-                f"{self.path} is not empty and is left as it is. Continue the run in it (--resume; in Python "
-                "resume=True), or choose another folder (--out)."
-            )
+        """Refuse a folder that holds something already, is none, or cannot be written to."""
+        there = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        if not there.is_dir():
+            raise RunError(f"{there} is a file, and is left as it is. Choose a folder (--out).")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise RunError(f"nothing can be written to {there}. Choose another folder (--out).")
+        if there == self.path and not all(is_partial(inside) for inside in there.iterdir()):
+            way = "Continue the run in it (--resume; in Python resume=True), or choose" if self.is_begun else "Choose"
+            raise RunError(f"{there} is not empty and is left as it is. {way} another folder (--out).")
 
     def require_no_weights(self) -> None:
         """Refuse to begin the run once more where it has come to its end already, though its checkpoint is gone."""
@@ -167,9 +171,13 @@ class RunFolder:
             with moved_into_place(self.checkpoint_file) as beside:
                 torch.save(dict(state), beside)
         except (OSError, RuntimeError) as error:  # the latter is what torch makes of a full disk
+            reason = str(error)
+            if shutil.disk_usage(self.path).free < _LITTLE_ROOM:
+                reason = f"the disk has {shutil.disk_usage(self.path).free:,} bytes left"
+            before = "The checkpoint before it is as it was; make" if self.checkpoint_file.exists() else "Make"
             raise RunError(
-                f"cannot write {self.checkpoint_file}: {error}. The checkpoint before it is as it was; make room and "
-                f"continue with proco train --resume {self.path}."
+                f"cannot write {self.checkpoint_file}: {reason}. {before} room and continue with "
+                f"proco train --resume {self.path}."
             ) from error
 
     def load_checkpoint(self) -> dict[str, Any] | None:
@@ -222,6 +230,23 @@ class RunFolder:
         except RuntimeError as error:
             raise RunError(f"the weights in {self.path} do not fit its settings: {error}") from error
         return network
+
+    def save_training_images(self, identities: Tensor) -> None:
+        """Write which images were trained on (`Images.identities`)."""
+        from safetensors.torch import save
+
+        write_whole(self.training_images_file, save({"identities": identities}))
+
+    def training_images(self) -> Tensor | None:
+        """Read which images were trained on; None where that is not known."""
+        from safetensors.torch import load_file
+
+        if not self.training_images_file.exists():
+            return None
+        try:
+            return load_file(self.training_images_file)["identities"]
+        except Exception as error:  # safetensors raises a kind of its own
+            raise RunError(f"{self.training_images_file} cannot be read ({error}); delete it.") from error
 
     def save_summary(self, summary: Mapping[str, Any]) -> None:
         """Write the summary, the last thing a run does."""

@@ -1,10 +1,13 @@
 """Runs as a whole: the data one was trained on, and one that may have been trained already."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from proco.data.dataset import Dataset
 from proco.data.decode import Progress
 from proco.data.prepare import SharedData, prepare
+from proco.errors import DataError
 from proco.training.journal import Listener
 from proco.training.run_folder import RunError, RunFolder
 from proco.training.settings import TrainConfig
@@ -13,13 +16,23 @@ from proco.training.trainer import Trainer
 
 def data_of(folder: RunFolder, progress: Progress | None = None) -> Dataset:
     """Read the data that the finished run in the folder was trained and evaluated on."""
-    dataset = prepare(folder.config().data, progress)
+    with place_of_data_explained(folder):
+        dataset = prepare(folder.config().data, progress)
     if dataset.hash != folder.summary()["data_hash"]:
         raise RunError(
             f"the data of the run in {folder.path} has changed since, so that held-out images may be others now, or "
-            "was given from Python. Name what to evaluate on with --data."
+            "was given from Python. Name what to evaluate on with --data; --unseen leaves out what was trained on."
         )
     return dataset
+
+
+@contextmanager
+def place_of_data_explained(folder: RunFolder) -> Iterator[None]:
+    """Say, where the data of a run is not to be had, where the run looks for it."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{error} Where the data has moved, change its place in {folder.config_file}.") from error
 
 
 def fit_or_reuse(

@@ -204,6 +204,7 @@ class Trainer:
         }
         if teacher is not None:
             summary["teacher_top1"] = teacher.top1
+        folder.save_training_images(dataset.splits["train"].images.identities)
         folder.save_weights(setup.evaluated_network.state_dict())
         folder.save_summary(summary)
         return summary

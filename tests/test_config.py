@@ -10,6 +10,7 @@ import pytest
 from proco.config import RECIPES, Choice, as_settings, merge, read_assignments, read_recipe
 from proco.errors import ConfigError
 from proco.registry import Registry
+from proco.training.settings import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,3 +344,16 @@ def test_a_file_beside_the_recipe_goes_before_one_of_the_package(tmp_path: Path)
     (tmp_path / "quickstart" / "proco.yaml").write_text("epochs: 3\n")
     (tmp_path / "mine.yaml").write_text("extends: quickstart/proco.yaml\n")
     assert read_recipe(Config, tmp_path / "mine.yaml") == {"epochs": 3}
+
+
+def test_a_setting_that_stands_twice_in_a_file_is_refused(tmp_path: Path) -> None:
+    recipe = tmp_path / "twice.yaml"
+    for text in ("epochs: 5\nepochs: 6\n", "optim:\n  lr: 0.1\n  momentum: 0.5\n  lr: 0.2\n"):
+        recipe.write_text(text)
+        with pytest.raises(ConfigError, match=r"(epochs|lr) stands there twice, line \d and after"):
+            read_recipe(TrainConfig, recipe)
+
+
+def test_a_name_with_a_dot_is_shown_as_it_is_nested() -> None:
+    with pytest.raises(ConfigError, match=r"unknown setting 'data\.imbalance'; .* nested, data: \{imbalance: \.\.\.\}"):
+        merge(TrainConfig, {"data.imbalance": 500})

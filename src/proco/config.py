@@ -10,6 +10,7 @@ Where a setting is one of several kinds (a method, a view), its settings begin w
 import dataclasses
 import types
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -84,7 +85,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_loader_of_settings())
     except OSError as error:
         raise ConfigError(f"cannot read the recipe {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -97,6 +98,21 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold settings, name: value; got {type(content).__name__}.")
     return content
+
+
+@cache
+def _loader_of_settings() -> type[Any]:
+    """Return YAML's safe loader, but one that refuses a setting that stands there twice."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            names = [self.construct_object(name, deep=True) for name, _ in node.value]
+            if twice := [name for number, name in enumerate(names) if name in names[:number]]:
+                raise yaml.YAMLError(f"{twice[0]} stands there twice, line {node.start_mark.line + 1} and after")
+            return dict(super().construct_mapping(node, deep=deep))
+
+    return Loader
 
 
 def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
@@ -173,6 +189,9 @@ def _build(kind: type[C], settings: Settings, prefix: str) -> C:
         if name not in fields:
             below = [f"{prefix}{own}.{name}" for own, field in fields.items() if name in _names_below(field)]
             hint = f"did you mean '{below[0]}'?" if below else suggest(str(name), fields, prefix=prefix)
+            if "." in str(name):
+                first, _, rest = str(name).partition(".")
+                hint = f"in files and in Python settings are nested, {first}: {{{rest}: ...}}."
             raise ConfigError(f"unknown setting '{prefix}{name}'; {hint}")
     required = {
         name

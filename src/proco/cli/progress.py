@@ -44,6 +44,8 @@ class ProgressLines:
         self.last_line = time.monotonic()
         self.ends.clear()
         self.ends.append((first_epoch, self.last_line))
+        if first_epoch:
+            typer.echo(f"{self.label}{self.name}goes on after epoch {first_epoch} of {epochs}")
 
     def on_step(self, epoch: int, step: int, steps: int) -> None:
         """Say something within a long epoch."""

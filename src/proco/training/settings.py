@@ -11,7 +11,7 @@ from proco.methods import Method
 from proco.methods.proco import ProCo
 from proco.models.network import NetworkConfig
 from proco.optim import OptimConfig
-from proco.ranges import require_positive
+from proco.ranges import require_not_negative, require_positive
 
 AUTO_RATE_BATCH = 256  # that learning rates count for where the run looks for its own batch size
 
@@ -59,6 +59,7 @@ class EngineConfig:
         for name in ("evaluate_every", "evaluate_last"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"engine.{name} must be at least 1; got {getattr(self, name)}.")
+        require_not_negative(**{"engine.checkpoint_seconds": self.checkpoint_seconds})
 
 
 @dataclass(frozen=True, kw_only=True)

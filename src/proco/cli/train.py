@@ -129,7 +129,7 @@ def _train(
         trainer = Trainer(config, progress=progress if is_main_process() else None)
     waiting = ""
     if folder is None:  # chosen now, and not while others could still begin in it
-        waiting = unfinished_run(parent, config.seed)
+        waiting = unfinished_run(parent, config.seed) if is_main_process() else ""
         folder = RunFolder(broadcast_text(str(unused_folder(parent, config.seed))))
     if not is_main_process():
         trainer.fit(folder, Silent(), resume=resume)
@@ -141,28 +141,28 @@ def _train(
     )
     for note in filter(None, [waiting, *(advise(setup.batch_size) if advise else []), setup.caution(), *dataset.notes]):
         console.print(f"note: {note}", soft_wrap=True)
-    has_begun = folder.checkpoint_file.exists() or folder.teacher.checkpoint_file.exists()
-    if resume and not (has_begun or folder.weights_file.exists()):
+    if resume and not (folder.has_checkpoint or folder.weights_file.exists()):
         console.print("note: there is no checkpoint yet; training begins again.")
     try:
         with noted_interrupts() as stop, progress_for(console, stop) as listener:
             summary = trainer.fit(folder, listener, resume=resume)
     except KeyboardInterrupt:
-        further = "Nothing was trained yet."
-        if folder.is_begun:
-            has_begun = folder.checkpoint_file.exists() or folder.teacher.checkpoint_file.exists()
-            where = "goes on from the last checkpoint" if has_begun else "begins again, for there is no checkpoint yet"
-            often = f"engine.checkpoint_seconds={config.engine.checkpoint_seconds:g} apart"
-            further = (
-                f"Continue with: proco train --resume {folder.path} (it {where}; checkpoints are made after the first "
-                f"epoch, and then {often})"
-            )
+        further = _how_to_go_on(folder, config.engine.checkpoint_seconds)
         typer.echo(f"proco: stopped. {further}", err=True)
         raise typer.Exit(130) from None
     for note in summary["notes"][len(dataset.notes) :]:
         console.print(f"warning: {note}")
     show_accuracies(console, f"accuracy on {summary['split']}, last epoch, %", str(folder.path), summary)
     warn_of_scarcity(console, setup.class_counts, dataset.splits[summary["split"]].labels)
+
+
+def _how_to_go_on(folder: "RunFolder", checkpoint_seconds: float) -> str:
+    """Return how a run that was stopped is continued, and how much of it is trained again."""
+    if not folder.is_begun:
+        return "Nothing was trained yet."
+    where = "goes on from the last checkpoint" if folder.has_checkpoint else "begins again, having no checkpoint yet"
+    often = f"after the first epoch, and then engine.checkpoint_seconds={checkpoint_seconds:g} apart"
+    return f"Continue with: proco train --resume {folder.path} (it {where}; checkpoints are made {often})"
 
 
 def split_words(words: list[str]) -> tuple[str | None, list[str]]:

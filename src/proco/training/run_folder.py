@@ -52,6 +52,11 @@ class RunFolder:
         return self.config_file.exists()
 
     @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is something to go on from, its own or its teacher's."""
+        return self.checkpoint_file.exists() or self.teacher.checkpoint_file.exists()
+
+    @property
     def teacher(self) -> "RunFolder":
         """The folder of the run that teaches the one in this folder, where there is such."""
         return RunFolder(self.path / "teacher")

@@ -563,6 +563,8 @@ def test_wrong_settings_are_explained() -> None:
         ProCoLoss(COUNTS, temperature=-1)
     with pytest.raises(ValueError, match="dim must be at least 2; got 1"):
         ProCoLoss(COUNTS, dim=1)
+    with pytest.raises(TypeError, match=r"dim must be a whole number; got 8\.5"):
+        ProCoLoss(COUNTS, dim=8.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown concentration method 'mle'"):
         ProCoLoss(COUNTS, concentration="mle")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="chunk_size must be at least 1; got 0"):

@@ -53,10 +53,7 @@ def read_npz(path: Path) -> Dataset:
             f"{path} has no images with labels: got the keys {name_some(sorted(arrays))}; expected train_images and "
             "train_labels, x_train and y_train, or images and labels."
         )
-    splits = {
-        split: Split(_images(arrays[images], f"{path}, {images}"), _labels(arrays[labels], f"{path}, {labels}"))
-        for split, (images, labels) in pairs.items()
-    }
+    splits = {split: _split(arrays, *keys, path) for split, keys in pairs.items()}
     used = {key for pair in pairs.values() for key in pair} | {"class_names"}
     unused = sorted(set(arrays) - used)
     notes = (f"arrays that were not read: {name_some(unused)}",) if unused else ()
@@ -103,6 +100,16 @@ def _find_pairs(keys: set[str], path: Path) -> dict[str, tuple[str, str]]:
     return pairs
 
 
+def _split(arrays: dict[str, NDArray[Any]], images_key: str, labels_key: str, path: Path) -> Split:
+    images = _images(arrays[images_key], f"{path}, {images_key}")
+    labels = _labels(arrays[labels_key], f"{path}, {labels_key}")
+    if len(images) != len(labels):
+        raise DataError(
+            f"{path}: {images_key} and {labels_key} must be equally many; got {len(images)} and {len(labels)}."
+        )
+    return Split(images, labels)
+
+
 def _images(array: NDArray[Any], name: str) -> ArrayImages:
     if array.dtype != np.uint8:
         advice = " For values in [0, 1]: (images * 255).round().astype('uint8')." if array.dtype.kind == "f" else ""
@@ -137,10 +144,12 @@ def _labels(array: NDArray[Any], name: str) -> Tensor:
 
 
 def _class_names(arrays: dict[str, NDArray[Any]], splits: dict[str, Split], path: Path) -> tuple[str, ...]:
+    largest = max((int(split.labels.max()) for split in splits.values() if len(split)), default=-1)
     if "class_names" not in arrays:
-        largest = max((int(split.labels.max()) for split in splits.values() if len(split)), default=-1)
         return numbered_classes(largest + 1, sum(map(len, splits.values())))
     names = arrays["class_names"]
     if names.ndim != 1 or names.dtype.kind not in "US":
         raise DataError(f"{path}: class_names must be a list of texts; got {names.dtype} of shape {names.shape}.")
+    if largest >= len(names):
+        raise DataError(f"{path}: there are {len(names)} class_names, but a label {largest}; labels begin at 0.")
     return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names.tolist())

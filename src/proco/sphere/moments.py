@@ -43,9 +43,9 @@ class ClassMoments(FullPrecisionModule):
 
     def __init__(self, num_classes: int, dim: int, past_epochs: int = 1) -> None:
         super().__init__()
-        for name, value in (("num_classes", num_classes), ("dim", dim), ("past_epochs", past_epochs)):
-            if not hasattr(value, "__index__"):
-                raise TypeError(f"{name} must be a whole number; got {value!r}.")
+        for name, size in (("num_classes", num_classes), ("dim", dim), ("past_epochs", past_epochs)):
+            if not hasattr(size, "__index__"):
+                raise TypeError(f"{name} must be a whole number; got {size!r}.")
         if num_classes < 1 or dim < 1 or past_epochs < 1:
             raise ValueError(
                 f"num_classes, dim and past_epochs must be at least 1; got {num_classes}, {dim} and {past_epochs}."

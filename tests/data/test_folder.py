@@ -250,3 +250,12 @@ def test_hidden_files_are_passed_over_without_a_note(tmp_path: Path, write_image
     (tmp_path / ".DS_Store").touch()
     (tmp_path / "a" / ".DS_Store").touch()
     assert Folder(path=tmp_path).read().notes == ()
+
+
+def test_a_link_from_one_class_to_another_is_refused(tmp_path: Path, write_image: WriteImage) -> None:
+    """Its images would have two labels."""
+    write_image(tmp_path / "a" / "1.png")
+    write_image(tmp_path / "b" / "2.png")
+    (tmp_path / "a" / "up").symlink_to(tmp_path)
+    with pytest.raises(DataError, match=r"b/2\.png is listed already \(.*a/up/b/2\.png\)"):
+        Folder(path=tmp_path).read()

@@ -5,6 +5,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -114,12 +115,14 @@ def natural_order(name: str) -> tuple[list[str | int], str]:
 
 
 def _require_once(listing: Listing) -> None:
-    """Refuse a file that is listed twice: under two labels one is wrong, in two splits the test has been trained on."""
-    first: dict[str, Sample] = {}
+    """Refuse a file that is there twice: under two labels one is wrong, in two splits the test has been trained on."""
+    place_of = cache(os.path.realpath)  # of folders: links may lead to one by several ways
+    first: dict[tuple[str, str], Sample] = {}
     for sample in _all_samples(listing):
-        before = first.setdefault(os.path.normpath(sample.path), sample)
+        before = first.setdefault((place_of(sample.path.parent), sample.path.name), sample)
         if before is not sample:
-            raise DataError(_with_origin(sample, f"{sample.path} is listed already ({before.origin})") + ".")
+            said = f"{sample.path} is listed already ({before.origin or before.path})"
+            raise DataError(_with_origin(sample, said) + ".")
 
 
 def _require_right_folder(listing: Listing) -> None:

@@ -1,6 +1,7 @@
 """What a run leaves behind, and what it leaves alone."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,15 @@ def test_checkpoints_are_not_unpickled(tmp_path: Path) -> None:
     torch.save({"epoch": TrainConfig}, folder.checkpoint_file)  # anything that is no number or tensor
     with pytest.raises(RunError, match="cannot be read"):
         folder.load_checkpoint()
+
+
+def test_records_are_on_the_disk_before_the_checkpoint_after_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut between the two would else leave a gap in the records for good."""
+    folder, synced = RunFolder(tmp_path), []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: (synced.append(os.fstat(number).st_ino), sync(number))[1])
+    folder.record({"epoch": 0})
+    folder.save_checkpoint({"epoch": 1})
+    assert synced == [folder.metrics_file.stat().st_ino, folder.checkpoint_file.stat().st_ino]

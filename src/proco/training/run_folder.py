@@ -143,11 +143,9 @@ class RunFolder:
             )
 
     def record(self, measurements: Mapping[str, Any]) -> None:
-        """Append one epoch's measurements; they are on the disk when it returns, before a checkpoint after them."""
+        """Append one epoch's measurements."""
         with self.metrics_file.open("a") as file:
             file.write(json.dumps(measurements) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
 
     def records(self) -> list[dict[str, Any]]:
         """Read the measurements of all epochs."""
@@ -170,7 +168,10 @@ class RunFolder:
         write_whole(self.metrics_file, "".join(kept).encode())
 
     def save_checkpoint(self, state: Mapping[str, Any]) -> None:
-        """Write all that a resumed run needs."""
+        """Write all that a resumed run needs, the records first: those before a checkpoint are not made again."""
+        if self.metrics_file.exists():
+            with self.metrics_file.open("a") as file:
+                os.fsync(file.fileno())
         self.checkpoint_file.parent.mkdir(exist_ok=True)
         try:
             with moved_into_place(self.checkpoint_file) as beside:

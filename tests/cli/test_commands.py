@@ -113,6 +113,7 @@ def test_what_was_trained_on_is_known_again(squares: Path) -> None:
     assert trained == 36  # a tenth is held out
     said = " ".join(run("evaluate", "run", "--data", "own").split())
     assert "36 of these 40 images were trained on" in said
+    assert json.loads(run("evaluate", "run", "--split", "train", "--json"))["trained_on"] == 36
     facts = json.loads(run("evaluate", "run", "--data", "more", "--json"))
     assert 16 <= facts["trained_on"] <= 20
     unseen = run("evaluate", "run", "--data", "more", "--unseen")

@@ -201,3 +201,15 @@ def test_fingerprint_of_files_sees_that_one_was_exchanged(tmp_path: Path) -> Non
 def test_fingerprint_of_files_sees_their_folders() -> None:
     one, other = (FileImages([Path("root", name, "1.jpg")]).fingerprint for name in ("cat", "dog"))
     assert one != other
+
+
+def test_files_are_known_again_by_what_is_in_them(tmp_path: Path) -> None:
+    """Not by their names, which splits have in common, nor by their sizes, which all are alike in some formats."""
+    contents = {"train/a/1.bmp": b"a" * 40_000, "test/a/1.bmp": b"a" * 39_999 + b"b", "moved.bmp": b"a" * 40_000}
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    names = [*contents, "gone.bmp", "also gone.bmp"]
+    train, test, moved, *gone = FileImages([tmp_path / name for name in names]).identities.tolist()
+    assert train == moved != test
+    assert len({train, test, *gone}) == 4

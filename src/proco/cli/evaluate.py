@@ -54,11 +54,9 @@ def evaluate(
     split = split or dataset.test_split
     if split not in splits:
         raise ConfigError(f"the data has no split {split!r}; it has {', '.join(splits)}.")
-    chosen, seen = splits[split], 0
-    if data is not None:
-        chosen, seen = _apart_from_training(chosen, folder, leave_out=unseen)
-    elif unseen:
+    if unseen and data is None:
         raise ConfigError("--unseen is for other data than the run's own; name it with --data.")
+    chosen, seen = _apart_from_training(splits[split], folder, leave_out=unseen)
     metrics = classifier.evaluate(chosen)
     for warning in chosen.images.warnings:
         typer.echo(f"warning: {warning}", err=True)
@@ -74,10 +72,8 @@ def evaluate(
     for note in dataset.notes:
         console.print(f"note: {note}")
     if seen:
-        console.print(
-            f"note: {seen} of these {len(chosen)} images were trained on, so that the figures are too good; --unseen "
-            "leaves them out."
-        )
+        way_out = "" if data is None else "; --unseen leaves them out"
+        console.print(f"note: {seen} of these {len(chosen)} images were trained on: the figures are too good{way_out}.")
     show_accuracies(console, f"accuracy on {what or split}, %", str(run), asdict(metrics))
     warn_of_scarcity(console, classifier.class_counts, chosen.labels)
     console.print(f"expected calibration error {metrics.ece:.3f}")

@@ -1,6 +1,7 @@
 """Images in files, decoded when they are needed."""
 
 import hashlib
+import os
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from proco.data.images import Cut, identity
 from proco.errors import DataError
 
 _GREY = 128
+_PART = 2**14  # bytes of a file's beginning, and of its end, by which it is known again
 # Files that a thread decodes in one go, and their bytes: of large photographs one at a time, since all that are under
 # way are in memory.
 _GROUP = 8
@@ -57,13 +59,13 @@ class FileImages:
     @property
     def fingerprint(self) -> bytes:
         """The SHA-256 of the files' names, those of their folders and their sizes: these stay when all of them move."""
-        return hashlib.sha256("\n".join(map(_name_and_size, self.paths)).encode(errors=NOT_UTF_8)).digest()
+        files = "\n".join(f"{path.parent.name}/{path.name} {_file_size(path)}" for path in self.paths)
+        return hashlib.sha256(files.encode(errors=NOT_UTF_8)).digest()
 
     @property
     def identities(self) -> Tensor:
-        """A number for each image, int64 (N,), of the file's name, that of its folder and its size."""
-        numbers = [identity(_name_and_size(path).encode(errors=NOT_UTF_8)) for path in self.paths]
-        return torch.tensor(numbers, dtype=torch.int64)
+        """A number for each image, int64 (N,), of the file's size, beginning and end, whatever it is called."""
+        return torch.tensor(list(in_threads(_identity, self.paths)), dtype=torch.int64)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -147,8 +149,17 @@ def _groups(sizes: Sequence[int]) -> list[range]:
     return [range(start, end) for start, end in pairwise([*starts, len(sizes)])]
 
 
-def _name_and_size(path: Path) -> str:
-    return f"{path.parent.name}/{path.name} {_file_size(path)}"
+def _identity(path: Path) -> int:
+    """Return a number that stands for a file; for one that cannot be read, of its path."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            head = file.read(_PART)
+            file.seek(max(size - _PART, 0))
+            return identity(b"%d " % size + head + file.read(_PART))
+    except (OSError, ValueError):
+        return identity(os.fsencode(path))
 
 
 def _file_size(path: Path) -> int:

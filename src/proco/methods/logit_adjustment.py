@@ -5,8 +5,8 @@ With tau 1 it is the balanced softmax of Ren et al. (NeurIPS 2020).
 Departures: the authors' code adds 1e-12 to pi, so that classes may be empty; here they may not. Its ResNet-32 has
 blocks of 1 x 1, 3 x 3 and 1 x 1 convolutions and a batch norm at the end; here it is the ResNet-32 that all methods
 use. It counts steps of the schedule, the recipe with its settings epochs; it does not decay batch norms, scales pixels
-to between -0.5 and 0.5, and pads with grey. In the common recipe one view passes the
-batch norms, where contrastive methods pass three; passing three made no difference (ablation logit_adjustment_views).
+to between -0.5 and 0.5, and pads with grey. In the common recipe one view passes the batch norms, where contrastive
+methods pass three; passing three made no difference (ablation logit_adjustment_views).
 """
 
 from dataclasses import dataclass
